@@ -1,0 +1,1 @@
+//! Explains scheduler traces: events become spans, spans become answers.
