@@ -1,1 +1,23 @@
 //! Goroutines for Rust: a stackful M:N scheduler with Go's design that records what it does.
+
+#[allow(
+    dead_code,
+    reason = "the scheduler above does not use every operation yet"
+)]
+mod fatal;
+#[allow(
+    dead_code,
+    reason = "the scheduler above does not use every operation yet"
+)]
+mod lock;
+#[allow(unused_imports, dead_code, reason = "a facade offers the whole set")]
+mod prim;
+#[allow(
+    dead_code,
+    reason = "the scheduler above does not use every operation yet"
+)]
+mod sys;
+#[cfg(test)]
+mod test_child;
+
+use fatal::fatal;

@@ -133,6 +133,9 @@ mod tests {
         assert_eq!(PId::new(u32::MAX), None);
         assert_eq!(MId::new(0).map(MId::get), Some(0));
         assert!(PId::new(1) < PId::new(2));
-        assert_eq!(format!("{:?} {}", MId::new(7), GId::new(9).expect("9")), "Some(M7) 9");
+        assert_eq!(
+            format!("{:?} {}", MId::new(7), GId::new(9).expect("9")),
+            "Some(M7) 9"
+        );
     }
 }

@@ -221,11 +221,21 @@ mod tests {
         let mut tables = Tables::new();
         let a = tables.intern_text("main.rs");
         assert_eq!(tables.intern_text("main.rs"), a);
-        let site = Site { function: Text::EMPTY, file: a, line: 3, column: 4 };
+        let site = Site {
+            function: Text::EMPTY,
+            file: a,
+            line: 3,
+            column: 4,
+        };
         let s = tables.intern_site(site);
         assert_eq!(tables.intern_site(site), s);
         assert_eq!(tables.site_count(), 1);
-        let frame = Frame { pc: 1, function: a, file: a, line: 2 };
+        let frame = Frame {
+            pc: 1,
+            function: a,
+            file: a,
+            line: 2,
+        };
         let k = tables.intern_stack(&[frame]);
         assert_eq!(tables.intern_stack(&[frame]), k);
         assert_eq!(tables.stack(k), &[frame]);

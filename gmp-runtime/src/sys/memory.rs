@@ -1,0 +1,262 @@
+//! Address space: reservations, guards inside them, and giving pages back.
+
+use super::check;
+use crate::prim::process_wide::{AtomicU8, Ordering};
+use std::io;
+use std::ptr::NonNull;
+
+/// Pages that fault when touched, without a mapping of their own (Linux 6.13; libc has no name for it).
+const MADV_GUARD_INSTALL: libc::c_int = 102;
+
+/// A range of address space that is readable and writable, but costs memory only where it is touched.
+/// Dropping it unmaps the range.
+#[derive(Debug)]
+pub(crate) struct Reservation {
+    base: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: the value owns the mapping and gives out addresses only; who uses them answers for the accesses.
+unsafe impl Send for Reservation {}
+// SAFETY: as for Send; no method changes the value through a shared reference.
+unsafe impl Sync for Reservation {}
+
+impl Reservation {
+    /// Reserves `len` bytes, rounded up to pages, at an address of the kernel's choice: zeroed, without
+    /// huge pages, and not counted as used memory (unless the machine is set to count every reservation).
+    ///
+    /// # Errors
+    ///
+    /// The kernel's: no such range is free, or a limit on address space (`ulimit -v`) or strict
+    /// overcommit forbids it.
+    pub(crate) fn reserve(len: usize) -> io::Result<Reservation> {
+        let len = len
+            .max(1)
+            .checked_next_multiple_of(page_size())
+            .ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
+        // SAFETY: a new private mapping at an address of the kernel's choice touches no existing one.
+        let address = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                len,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                -1,
+                0,
+            )
+        };
+        if address == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let base =
+            NonNull::new(address.cast()).ok_or_else(|| io::Error::other("mapped at zero"))?;
+        let reservation = Reservation { base, len };
+        reservation.advise(0, len, libc::MADV_NOHUGEPAGE);
+        Ok(reservation)
+    }
+
+    /// The first byte.
+    pub(crate) fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+
+    /// The length in bytes, a multiple of the page size.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Leaves the whole range out of core dumps: a dump looks at every page of a mapping, and a
+    /// reservation has a great many that were never touched.
+    pub(crate) fn exclude_from_dumps(&self) {
+        self.advise(0, self.len, libc::MADV_DONTDUMP);
+    }
+
+    /// Takes `len` bytes from `offset` on into core dumps again.
+    pub(crate) fn include_in_dumps(&self, offset: usize, len: usize) {
+        self.advise(offset, len, libc::MADV_DODUMP);
+    }
+
+    /// Gives advice for a part of the range. Kernels built without the feature refuse, and then there is
+    /// nothing to advise against: the result does not matter.
+    fn advise(&self, offset: usize, len: usize, advice: libc::c_int) {
+        let offset = offset.min(self.len);
+        let len = len.min(self.len - offset);
+        // SAFETY: the part lies inside the mapping that `self` owns, and the advice given here (huge
+        // pages, dumps) does not change what the memory holds.
+        unsafe {
+            libc::madvise(self.base.as_ptr().add(offset).cast(), len, advice);
+        }
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours and nobody uses it any more, because its owner is being dropped.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
+    }
+}
+
+/// The size of a page in bytes.
+pub(crate) fn page_size() -> usize {
+    // SAFETY: sysconf reads a constant.
+    let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(size).unwrap_or(4096)
+}
+
+/// How a guard was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Guard {
+    /// Markers in the page table: no mapping is split, so there can be any number.
+    Marker,
+    /// Protection of its own: splits the mapping, and the number of mappings is limited
+    /// (`vm.max_map_count`).
+    Protection,
+}
+
+/// Makes `len` bytes from `address` on fault when touched: by markers where the kernel has them, else (or
+/// where it refuses them, as for locked memory) by protection.
+///
+/// # Errors
+///
+/// `ENOMEM` when the process has as many mappings as it may have; otherwise what the kernel says.
+///
+/// # Safety
+///
+/// The range consists of whole pages of a private mapping, and nobody uses what it holds: the contents
+/// are lost.
+pub(crate) unsafe fn install_guard(address: NonNull<u8>, len: usize) -> io::Result<Guard> {
+    if guard_markers_supported() {
+        // SAFETY: the caller's promise.
+        if unsafe { libc::madvise(address.as_ptr().cast(), len, MADV_GUARD_INSTALL) } == 0 {
+            return Ok(Guard::Marker);
+        }
+    }
+    // SAFETY: the caller's promise.
+    check(unsafe { libc::mprotect(address.as_ptr().cast(), len, libc::PROT_NONE) })?;
+    Ok(Guard::Protection)
+}
+
+/// Whether this kernel has guard markers: tried once, on a page of its own.
+pub(crate) fn guard_markers_supported() -> bool {
+    const UNTRIED: u8 = 0;
+    const NO: u8 = 1;
+    const YES: u8 = 2;
+    static ANSWER: AtomicU8 = AtomicU8::new(UNTRIED);
+    // ordering: Relaxed; the answer publishes nothing else, and two threads that both try agree.
+    match ANSWER.load(Ordering::Relaxed) {
+        UNTRIED => {
+            let supported = Reservation::reserve(1).is_ok_and(|page| {
+                // SAFETY: the page is ours, and nothing is stored in it.
+                let result = unsafe {
+                    libc::madvise(page.base().as_ptr().cast(), page.len(), MADV_GUARD_INSTALL)
+                };
+                result == 0
+            });
+            // ordering: Relaxed; as for the load.
+            ANSWER.store(if supported { YES } else { NO }, Ordering::Relaxed);
+            supported
+        }
+        answer => answer == YES,
+    }
+}
+
+/// Gives the pages of a range back to the system: they cost nothing and read as zero until they are
+/// touched again. Guards stay.
+///
+/// # Errors
+///
+/// When the memory is locked (`mlock`).
+///
+/// # Safety
+///
+/// The range consists of whole pages of a private anonymous mapping, and nobody needs what it holds.
+pub(crate) unsafe fn release(address: NonNull<u8>, len: usize) -> io::Result<()> {
+    // SAFETY: the caller's promise.
+    check(unsafe { libc::madvise(address.as_ptr().cast(), len, libc::MADV_DONTNEED) }).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bytes of the process in memory.
+    fn resident_bytes() -> usize {
+        let text = std::fs::read_to_string("/proc/self/statm").unwrap();
+        text.split_whitespace()
+            .nth(1)
+            .unwrap()
+            .parse::<usize>()
+            .unwrap()
+            * page_size()
+    }
+
+    /// Whether the kernel can read a byte there without a fault.
+    fn is_readable(address: *const u8) -> bool {
+        let mut pipe = [0; 2];
+        // SAFETY: `pipe` holds two descriptors; `write` reports a bad address instead of faulting.
+        unsafe {
+            assert_eq!(libc::pipe(pipe.as_mut_ptr()), 0);
+            let written = libc::write(pipe[1], address.cast(), 1);
+            libc::close(pipe[0]);
+            libc::close(pipe[1]);
+            written == 1
+        }
+    }
+
+    #[test]
+    fn a_reservation_costs_nothing_until_touched() {
+        let before = resident_bytes();
+        let range = Reservation::reserve(16 << 30).unwrap();
+        range.exclude_from_dumps();
+        range.include_in_dumps(0, 1 << 20);
+        assert_eq!(range.len(), 16 << 30);
+        // SAFETY: the last byte lies inside the reservation.
+        let value = unsafe {
+            let last = range.base().add(range.len() - 1);
+            last.write(7);
+            last.read()
+        };
+        assert_eq!(value, 7);
+        assert!(
+            resident_bytes() - before < 64 << 20,
+            "the reservation is resident"
+        );
+    }
+
+    #[test]
+    fn an_impossible_reservation_is_an_error() {
+        assert!(Reservation::reserve(usize::MAX).is_err());
+        assert!(Reservation::reserve(1 << 60).is_err());
+    }
+
+    #[test]
+    fn a_guard_stops_accesses_to_itself_alone() {
+        let page = page_size();
+        let range = Reservation::reserve(8 * page).unwrap();
+        let at = |index: usize| range.base().as_ptr().wrapping_add(index * page);
+        assert!((0..8).all(|index| is_readable(at(index))));
+        // SAFETY: pages 2 and 3 are in the reservation and hold nothing.
+        unsafe { install_guard(range.base().add(2 * page), 2 * page) }.unwrap();
+        let readable: Vec<bool> = (0..8).map(|index| is_readable(at(index))).collect();
+        assert_eq!(readable, [true, true, false, false, true, true, true, true]);
+        // SAFETY: the pages hold nothing that is needed.
+        unsafe { release(range.base(), 8 * page) }.unwrap();
+        assert!(
+            !is_readable(at(2)) && is_readable(at(1)),
+            "a guard survives a release"
+        );
+    }
+
+    #[test]
+    fn released_pages_read_as_zero() {
+        let range = Reservation::reserve(1).unwrap();
+        // SAFETY: the page is in the reservation, and what it holds is for this test only.
+        let (before, after) = unsafe {
+            range.base().write(9);
+            let before = range.base().read_volatile();
+            release(range.base(), range.len()).unwrap();
+            (before, range.base().read_volatile())
+        };
+        assert_eq!((before, after), (9, 0));
+    }
+}

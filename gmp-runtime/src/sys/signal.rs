@@ -1,0 +1,303 @@
+//! Signals: alternate stacks, the handler of bad memory accesses, and writing from inside a handler.
+
+use super::check;
+use super::memory::Reservation;
+use crate::prim::process_wide::{AtomicPtr, Ordering};
+use std::io;
+use std::ptr::{NonNull, null_mut};
+
+/// Bytes of an alternate stack: a handler that freezes a goroutine, formats a report or walks frames needs
+/// room beyond the kernel's minimum, which alone is 11 kB where registers are wide.
+pub(crate) const ALTERNATE_STACK_SIZE: usize = 64 << 10;
+
+/// The stack on which the calling thread runs its signal handlers while this value lives.
+///
+/// Without it a handler for a stack overflow would run on the stack that has just overflowed.
+#[derive(Debug)]
+pub(crate) struct AlternateStack {
+    memory: Reservation,
+    previous: libc::stack_t,
+}
+
+impl AlternateStack {
+    /// Gives the calling thread an alternate stack of [`ALTERNATE_STACK_SIZE`] bytes above a guard page.
+    ///
+    /// Drop it on the same thread, which puts the previous one back.
+    ///
+    /// # Errors
+    ///
+    /// When there is no memory for it or the thread runs on an alternate stack right now.
+    pub(crate) fn install() -> io::Result<AlternateStack> {
+        let guard = super::memory::page_size();
+        let memory = Reservation::reserve(guard + ALTERNATE_STACK_SIZE)?;
+        // SAFETY: the first page is part of the reservation made above, and nothing is stored there.
+        unsafe { super::memory::install_guard(memory.base(), guard)? };
+        let wanted = libc::stack_t {
+            ss_sp: memory.base().as_ptr().wrapping_add(guard).cast(),
+            ss_flags: 0,
+            ss_size: memory.len() - guard,
+        };
+        let mut previous = disabled_stack();
+        // SAFETY: `wanted` describes memory that `memory` owns and that Drop takes out of use first.
+        check(unsafe { libc::sigaltstack(&wanted, &mut previous) })?;
+        Ok(AlternateStack { memory, previous })
+    }
+
+    /// The range of addresses of the stack.
+    pub(crate) fn range(&self) -> std::ops::Range<usize> {
+        let base = self.memory.base().as_ptr() as usize;
+        base + super::memory::page_size()..base + self.memory.len()
+    }
+}
+
+impl Drop for AlternateStack {
+    fn drop(&mut self) {
+        // SAFETY: the previous stack belongs to whoever installed it, and was valid when we replaced it.
+        let result = unsafe { libc::sigaltstack(&self.previous, null_mut()) };
+        if result != 0 {
+            // Its owner unmapped it or it is too small by now: no alternate stack is the safe choice.
+            // SAFETY: disabling touches no memory.
+            unsafe { libc::sigaltstack(&disabled_stack(), null_mut()) };
+        }
+    }
+}
+
+fn disabled_stack() -> libc::stack_t {
+    libc::stack_t {
+        ss_sp: null_mut(),
+        ss_flags: libc::SS_DISABLE,
+        ss_size: 0,
+    }
+}
+
+/// A memory access that the processor refused, as a handler sees it.
+#[derive(Debug)]
+pub(crate) struct Fault {
+    /// The address that was accessed; zero where the processor did not tell.
+    pub(crate) address: usize,
+    /// The stack pointer of the interrupted code; zero where the architecture is not known here.
+    pub(crate) stack_pointer: usize,
+}
+
+/// Looks at a fault. It may end the process; when it returns, the previous handler gets the fault. It runs
+/// on the alternate stack and may do only what is async-signal-safe.
+pub(crate) type FaultHandler = fn(&Fault);
+
+static HANDLER: AtomicPtr<()> = AtomicPtr::new(null_mut());
+static PREVIOUS: AtomicPtr<libc::sigaction> = AtomicPtr::new(null_mut());
+
+/// Calls `handler` for every SIGSEGV of the process, before the handler that was there. Later calls replace
+/// `handler` only.
+///
+/// # Errors
+///
+/// When the kernel refuses.
+pub(crate) fn install_fault_handler(handler: FaultHandler) -> io::Result<()> {
+    // ordering: AcqRel; the Release half pairs with the Acquire load in `on_fault`, the Acquire half with
+    // an earlier call of this function.
+    let first = HANDLER.swap(handler as *mut (), Ordering::AcqRel).is_null();
+    if !first {
+        return Ok(());
+    }
+    // SAFETY: all-zero is a valid `sigaction`: the default handler, no flags, an empty mask.
+    let mut previous: Box<libc::sigaction> = Box::new(unsafe { std::mem::zeroed() });
+    // SAFETY: a null new action only reads the present one into a value that is ours.
+    check(unsafe { libc::sigaction(libc::SIGSEGV, std::ptr::null(), &mut *previous) })?;
+    // ordering: Release; pairs with the Acquire load in `on_fault`. Never freed: a handler may run any time.
+    PREVIOUS.store(Box::into_raw(previous), Ordering::Release);
+    // SAFETY: all-zero is valid, as above.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = on_fault as *const () as usize;
+    action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+    // SAFETY: `on_fault` has the signature that SA_SIGINFO asks for and is async-signal-safe.
+    check(unsafe { libc::sigaction(libc::SIGSEGV, &action, null_mut()) }).map(drop)
+}
+
+/// The handler in the kernel's calling convention.
+extern "C" fn on_fault(
+    signal: libc::c_int,
+    info: *mut libc::siginfo_t,
+    context: *mut libc::c_void,
+) {
+    // SAFETY: errno belongs to this thread; the interrupted code must find it as it left it.
+    let errno = unsafe { *libc::__errno_location() };
+    // ordering: Acquire; pairs with the swap in `install_fault_handler`.
+    let handler = HANDLER.load(Ordering::Acquire);
+    if !handler.is_null() {
+        // SAFETY: the pointer was stored from a `FaultHandler` and from nothing else.
+        let handler: FaultHandler = unsafe { std::mem::transmute(handler) };
+        // SAFETY: the kernel passes a valid information block and context to an SA_SIGINFO handler.
+        let fault = unsafe {
+            Fault {
+                address: if (*info).si_code > 0 {
+                    (*info).si_addr() as usize
+                } else {
+                    0
+                },
+                stack_pointer: stack_pointer_of(context.cast()),
+            }
+        };
+        handler(&fault);
+    }
+    call_previous(signal, info, context);
+    // SAFETY: as above.
+    unsafe { *libc::__errno_location() = errno };
+}
+
+/// Hands a fault to the handler that was there before ours, or lets the default action happen.
+fn call_previous(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    // ordering: Acquire; pairs with the store in `install_fault_handler`.
+    let Some(previous) = NonNull::new(PREVIOUS.load(Ordering::Acquire)) else {
+        return;
+    };
+    // SAFETY: the value is written before it is published and never changed or freed.
+    let previous = unsafe { previous.as_ref() };
+    match previous.sa_sigaction {
+        libc::SIG_DFL | libc::SIG_IGN => {
+            // The access is tried again when we return, and then kills the process as it would have
+            // without us. (The kernel does not let a fault be ignored either.)
+            // SAFETY: all-zero is a valid action: the default one.
+            unsafe {
+                let default: libc::sigaction = std::mem::zeroed();
+                libc::sigaction(signal, &default, null_mut());
+            }
+        }
+        handler if previous.sa_flags & libc::SA_SIGINFO != 0 => {
+            // SAFETY: whoever installed it with SA_SIGINFO gave a function of this signature.
+            let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) =
+                unsafe { std::mem::transmute(handler) };
+            handler(signal, info, context);
+        }
+        handler => {
+            // SAFETY: whoever installed it without SA_SIGINFO gave a function of this signature.
+            let handler: extern "C" fn(libc::c_int) = unsafe { std::mem::transmute(handler) };
+            handler(signal);
+        }
+    }
+}
+
+/// # Safety
+///
+/// `context` is what the kernel passed to a handler.
+unsafe fn stack_pointer_of(context: *const libc::ucontext_t) -> usize {
+    // SAFETY: the caller's promise.
+    let machine = unsafe { &(*context).uc_mcontext };
+    #[cfg(target_arch = "x86_64")]
+    return machine.gregs[libc::REG_RSP as usize] as usize;
+    #[cfg(target_arch = "aarch64")]
+    return machine.sp as usize;
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    {
+        let _ = machine;
+        0
+    }
+}
+
+/// Writes all bytes to standard error as far as it takes them. Async-signal-safe; keeps `errno`.
+pub(crate) fn write_stderr(mut bytes: &[u8]) {
+    // SAFETY: errno belongs to this thread.
+    let errno = unsafe { *libc::__errno_location() };
+    while !bytes.is_empty() {
+        // SAFETY: the pointer and length are those of a slice.
+        let written =
+            unsafe { libc::write(libc::STDERR_FILENO, bytes.as_ptr().cast(), bytes.len()) };
+        if written > 0 {
+            bytes = bytes.get(written as usize..).unwrap_or_default();
+        } else if io::Error::last_os_error().raw_os_error() != Some(libc::EINTR) {
+            break; // closed or full: there is no better place to say so
+        }
+    }
+    // SAFETY: as above.
+    unsafe { *libc::__errno_location() = errno };
+}
+
+/// Ends the process with SIGABRT, whoever handles or blocks it. Async-signal-safe.
+pub(crate) fn abort() -> ! {
+    // SAFETY: abort has no preconditions.
+    unsafe { libc::abort() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_child;
+
+    #[test]
+    fn handlers_run_on_the_alternate_stack_and_the_previous_one_comes_back() {
+        let current = || {
+            let mut now = disabled_stack();
+            // SAFETY: a null new stack only reads the present one.
+            assert_eq!(unsafe { libc::sigaltstack(std::ptr::null(), &mut now) }, 0);
+            now
+        };
+        let before = current();
+        let stack = AlternateStack::install().unwrap();
+        let during = current();
+        assert_eq!(during.ss_sp as usize, stack.range().start);
+        assert_eq!(during.ss_size, ALTERNATE_STACK_SIZE);
+        drop(stack);
+        let after = current();
+        assert_eq!(
+            (before.ss_sp, before.ss_flags),
+            (after.ss_sp, after.ss_flags)
+        );
+    }
+
+    #[test]
+    fn a_fault_is_shown_to_the_handler_and_then_to_the_previous_one() {
+        use crate::prim::process_wide::AtomicUsize;
+        static PAGE: AtomicUsize = AtomicUsize::new(0);
+        static SEEN: AtomicUsize = AtomicUsize::new(0);
+        static PREVIOUS_SEEN: AtomicUsize = AtomicUsize::new(0);
+
+        // The previous handler repairs the page, so that the access succeeds when it is tried again.
+        extern "C" fn repair(_: libc::c_int) {
+            // ordering: Relaxed; the same thread wrote and reads.
+            let page = PAGE.load(Ordering::Relaxed);
+            PREVIOUS_SEEN.fetch_add(1, Ordering::Relaxed);
+            // SAFETY: the test's own page.
+            unsafe { libc::mprotect(page as *mut _, 4096, libc::PROT_READ | libc::PROT_WRITE) };
+        }
+        // In a process of its own: other tests have handlers too.
+        const NAME: &str =
+            "sys::signal::tests::a_fault_is_shown_to_the_handler_and_then_to_the_previous_one";
+        if test_child::requested_case().is_none() {
+            let output = test_child::run(NAME, "fault");
+            assert!(output.status.success(), "{output:?}");
+            assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"));
+            return;
+        }
+        let page = Reservation::reserve(4096).unwrap();
+        // ordering: Relaxed; the same thread reads, in its handlers.
+        PAGE.store(page.base().as_ptr() as usize, Ordering::Relaxed);
+        let value = std::thread::spawn(move || {
+            // SAFETY: the action and the page are valid; the handler only calls mprotect.
+            unsafe {
+                let mut action: libc::sigaction = std::mem::zeroed();
+                action.sa_sigaction = repair as *const () as usize;
+                assert_eq!(libc::sigaction(libc::SIGSEGV, &action, null_mut()), 0);
+                assert_eq!(
+                    libc::mprotect(page.base().as_ptr().cast(), 4096, libc::PROT_NONE),
+                    0
+                );
+            }
+            install_fault_handler(|fault| {
+                // ordering: Relaxed; as above.
+                SEEN.store(fault.address, Ordering::Relaxed);
+            })
+            .unwrap();
+            let _stack = AlternateStack::install().unwrap();
+            // SAFETY: the page is ours; the fault is repaired by the handler.
+            unsafe {
+                page.base().write_volatile(3);
+                page.base().read_volatile()
+            }
+        })
+        .join()
+        .unwrap();
+        assert_eq!(value, 3);
+        // ordering: Relaxed; the join ordered everything.
+        assert_eq!(SEEN.load(Ordering::Relaxed), PAGE.load(Ordering::Relaxed));
+        assert_eq!(PREVIOUS_SEEN.load(Ordering::Relaxed), 1);
+    }
+}

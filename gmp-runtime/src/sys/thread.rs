@@ -1,0 +1,111 @@
+//! Facts about the calling thread and process, and the processors they may use.
+
+use super::check;
+use std::io;
+
+/// The kernel's number of the calling thread. Async-signal-safe.
+pub(crate) fn gettid() -> i32 {
+    // SAFETY: the call has no arguments and cannot fail.
+    unsafe { libc::gettid() }
+}
+
+/// The number of the process. Async-signal-safe.
+pub(crate) fn getpid() -> i32 {
+    // SAFETY: the call has no arguments and cannot fail.
+    unsafe { libc::getpid() }
+}
+
+/// Lets another thread of the same processor run. Async-signal-safe.
+#[inline]
+pub(crate) fn sched_yield() {
+    // SAFETY: the call has no arguments; on Linux it cannot fail.
+    unsafe { libc::sched_yield() };
+}
+
+/// How many processors the calling thread may run on, at least 1.
+///
+/// # Errors
+///
+/// When the kernel refuses the question, or knows more than 65 536 processors.
+pub(crate) fn available_cpus() -> io::Result<usize> {
+    const BITS: usize = libc::c_ulong::BITS as usize;
+    const MAX_CPUS: usize = 65_536;
+    let mut words = 16; // 1024 processors, what most kernels are made for
+    loop {
+        let mut mask = vec![0 as libc::c_ulong; words];
+        // SAFETY: the buffer is valid for writing `words` words, because it was just made so long.
+        let result =
+            unsafe { libc::sched_getaffinity(0, size_of_val(&mask[..]), mask.as_mut_ptr().cast()) };
+        match check(result) {
+            Ok(_) => {
+                let count: u32 = mask.iter().map(|word| word.count_ones()).sum();
+                return Ok((count as usize).max(1));
+            }
+            // The kernel's mask is longer than ours.
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) && words * BITS < MAX_CPUS => {
+                words *= 2;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Sets by how many nanoseconds the kernel may delay the calling thread's timeouts to save wake-ups
+/// (50 000 unless told).
+///
+/// # Errors
+///
+/// When the kernel refuses.
+pub(crate) fn set_timer_slack(ns: u64) -> io::Result<()> {
+    let ns = libc::c_ulong::try_from(ns).unwrap_or(libc::c_ulong::MAX);
+    // SAFETY: PR_SET_TIMERSLACK takes one number and touches no memory of ours.
+    check(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, ns, 0, 0, 0) }).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_have_numbers_of_their_own() {
+        assert_eq!(getpid() as u32, std::process::id());
+        let mine = gettid();
+        let other = std::thread::spawn(gettid).join().unwrap();
+        assert_ne!(mine, other);
+        assert!(mine > 0 && other > 0);
+    }
+
+    #[test]
+    fn the_processor_count_follows_the_affinity() {
+        let all = available_cpus().unwrap();
+        assert!(all >= 1);
+        let one = std::thread::spawn(|| {
+            // SAFETY: all-zero is a valid set, and the set is a local variable of this size.
+            let result = unsafe {
+                let mut allowed: libc::cpu_set_t = std::mem::zeroed();
+                libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut allowed);
+                let first = (0..1024)
+                    .find(|&cpu| libc::CPU_ISSET(cpu, &allowed))
+                    .unwrap();
+                let mut only: libc::cpu_set_t = std::mem::zeroed();
+                libc::CPU_SET(first, &mut only);
+                libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &only)
+            };
+            assert_eq!(result, 0);
+            available_cpus().unwrap()
+        });
+        assert_eq!(one.join().unwrap(), 1);
+        assert_eq!(available_cpus().unwrap(), all, "other threads keep theirs");
+    }
+
+    #[test]
+    fn timer_slack_is_set() {
+        std::thread::spawn(|| {
+            set_timer_slack(1_000).unwrap();
+            // SAFETY: PR_GET_TIMERSLACK takes no argument.
+            assert_eq!(unsafe { libc::prctl(libc::PR_GET_TIMERSLACK) }, 1_000);
+        })
+        .join()
+        .unwrap();
+    }
+}
