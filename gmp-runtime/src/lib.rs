@@ -21,3 +21,5 @@ mod sys;
 mod test_child;
 
 use fatal::fatal;
+#[allow(dead_code)]
+mod switch;

@@ -1,0 +1,331 @@
+//! A goroutine: its states, what it waits for, what it runs.
+//!
+//! # Who may touch the fields
+//!
+//! A goroutine has one owner at any time, and its plain fields are the owner's: the M that runs it,
+//! the queue that holds it while it is runnable (whoever takes it out becomes the owner), whoever
+//! wakes it while it waits. Ownership passes through the queue's or the lock's release and acquire.
+//! Fields that others read are atomic.
+//!
+//! # States
+//!
+//! | state | on a run queue | who owns it | who makes it move |
+//! |---|---|---|---|
+//! | idle | no | a free list, then its creator | its creator |
+//! | runnable | yes | the queue | the M that takes it |
+//! | running | no | its M | itself |
+//! | waiting | no | what it waits for | whoever wakes it |
+//! | syscall | no | its M | itself |
+//! | preempted | no | the M it is frozen on | the scheduler |
+//! | dead | no | its handle, then a free list | its handle |
+//!
+//! The numbers are Go's.
+
+use std::cell::{Cell, UnsafeCell};
+use std::mem::MaybeUninit;
+use std::panic::Location;
+
+use crate::fatal;
+use crate::prim::atomic::{AtomicPtr, AtomicU32, Ordering};
+use crate::sched::Sched;
+use crate::sched::m::M;
+use crate::sched::refs::{GRef, MRef};
+use crate::stack::Stack;
+use crate::switch::Context;
+
+/// A state of a goroutine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub(crate) enum GState {
+    /// In a free list, or being made.
+    Idle = 0,
+    /// On a run queue.
+    Runnable = 1,
+    /// On an M with a P.
+    Running = 2,
+    /// On an M, in a system call.
+    Syscall = 3,
+    /// Waits for something.
+    Waiting = 4,
+    /// Ended; its result may still be there.
+    Dead = 6,
+    /// Frozen on its M.
+    Preempted = 9,
+}
+
+/// Every transition there is.
+const TRANSITIONS: &[(GState, GState)] = &[
+    (GState::Idle, GState::Runnable),      // created
+    (GState::Runnable, GState::Running),   // started
+    (GState::Running, GState::Runnable),   // yielded
+    (GState::Running, GState::Waiting),    // parked
+    (GState::Waiting, GState::Runnable),   // ready
+    (GState::Running, GState::Dead),       // ended
+    (GState::Runnable, GState::Dead),      // dropped at shutdown before it ran
+    (GState::Waiting, GState::Running),    // resumed at shutdown to be cancelled
+    (GState::Dead, GState::Idle),          // recycled
+    (GState::Running, GState::Syscall),    // enters a system call
+    (GState::Syscall, GState::Running),    // comes back with a P
+    (GState::Syscall, GState::Runnable),   // comes back without one
+    (GState::Running, GState::Preempted),  // frozen
+    (GState::Preempted, GState::Runnable), // queued again
+    (GState::Preempted, GState::Running),  // thawed
+];
+
+impl GState {
+    /// Whether a goroutine may go from `self` to `to`.
+    pub(crate) const fn may_become(self, to: GState) -> bool {
+        let mut i = 0;
+        while i < TRANSITIONS.len() {
+            let (a, b) = TRANSITIONS[i];
+            if a as u32 == self as u32 && b as u32 == to as u32 {
+                return true;
+            }
+            i += 1;
+        }
+        false
+    }
+
+    /// The state with number `raw`, as a word for a report.
+    pub(crate) fn name(raw: u32) -> &'static str {
+        match raw {
+            0 => "idle",
+            1 => "runnable",
+            2 => "running",
+            3 => "syscall",
+            4 => "waiting",
+            6 => "dead",
+            9 => "preempted",
+            _ => "unknown",
+        }
+    }
+}
+
+/// Why a goroutine waits. The numbers are those of `gmp_trace::tables::KNOWN_TEXTS`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum WaitReason {
+    /// Receives from a channel.
+    ChanReceive = 2,
+    /// Sends to a channel.
+    ChanSend = 3,
+    /// Sleeps.
+    Sleep = 8,
+    /// Waits for another goroutine to end.
+    Join = 16,
+    /// Parked by the program.
+    Park = 17,
+}
+
+/// What a goroutine waits for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wait {
+    /// Of which kind.
+    pub(crate) reason: WaitReason,
+    /// Which one: an address or number that stays the same while anybody waits for it.
+    pub(crate) object: u64,
+    /// Where in the program.
+    pub(crate) site: &'static Location<'static>,
+}
+
+/// What to do with a closure and its result, for one type of closure.
+#[derive(Debug)]
+pub(crate) struct Routine {
+    /// Calls the closure in the payload and leaves its result there.
+    pub(crate) run: unsafe fn(&G),
+    /// Drops the closure in the payload.
+    pub(crate) drop_closure: unsafe fn(&G),
+    /// Drops the result in the payload.
+    pub(crate) drop_result: unsafe fn(&G),
+    /// The name of the start function.
+    pub(crate) name: fn() -> &'static str,
+}
+
+/// Words that the closure, later its result, may use inside the goroutine.
+pub(crate) const PAYLOAD_WORDS: usize = 10;
+
+/// One goroutine.
+#[repr(C, align(128))]
+pub(crate) struct G {
+    /// Where it goes on. Owner's.
+    pub(crate) context: Context,
+    /// Written by the owner, read by dumps.
+    state: AtomicU32,
+    /// The M it runs on. Written by the M that starts it.
+    m: AtomicPtr<M>,
+    /// The next one in whatever list it is in. Owner's.
+    pub(crate) link: Cell<Option<GRef>>,
+    /// Its stack, from its first run to its end. Owner's.
+    pub(crate) stack: Cell<Option<Stack>>,
+    /// Owner's; 0 while idle.
+    pub(crate) id: Cell<u64>,
+    /// What its closure and result are. Owner's.
+    pub(crate) routine: Cell<Option<&'static Routine>>,
+    /// The closure until it runs, the result when it has run.
+    payload: UnsafeCell<[MaybeUninit<u64>; PAYLOAD_WORDS]>,
+    /// Ended, detached, awaited: see `spawn`.
+    pub(crate) join: AtomicU32,
+    /// Who waits in `join`. Written before the bit that says so.
+    pub(crate) joiner: Cell<Option<GRef>>,
+    /// What it waits for, while it waits. Owner's.
+    pub(crate) wait: Cell<Option<Wait>>,
+    /// For `park` and `unpark`.
+    pub(crate) permit: AtomicU32,
+    /// Where it was made. Owner's.
+    pub(crate) created_at: Cell<Option<&'static Location<'static>>>,
+    /// Who made it; 0 for the runtime. Owner's.
+    pub(crate) creator: Cell<u64>,
+    /// The scheduler that it belongs to; set when its memory is first used.
+    pub(crate) sched: &'static Sched,
+    /// What the tracer remembers of it.
+    pub(crate) traced: crate::trace::GoroutineTrace,
+}
+
+impl G {
+    /// A goroutine that nobody has used yet.
+    pub(crate) fn new(sched: &'static Sched) -> G {
+        G {
+            context: Context::new(),
+            state: AtomicU32::new(GState::Idle as u32),
+            m: AtomicPtr::new(std::ptr::null_mut()),
+            link: Cell::new(None),
+            stack: Cell::new(None),
+            id: Cell::new(0),
+            routine: Cell::new(None),
+            payload: UnsafeCell::new([const { MaybeUninit::uninit() }; PAYLOAD_WORDS]),
+            join: AtomicU32::new(0),
+            joiner: Cell::new(None),
+            wait: Cell::new(None),
+            permit: AtomicU32::new(0),
+            created_at: Cell::new(None),
+            creator: Cell::new(0),
+            sched,
+            traced: crate::trace::GoroutineTrace::default(),
+        }
+    }
+
+    /// Goes from state `FROM` to `TO`. A transition that [`GState::may_become`] does not know does
+    /// not compile; one from another state than `FROM` ends the process with a report.
+    #[inline(always)]
+    pub(crate) fn transition<const FROM: u32, const TO: u32>(&self) {
+        const {
+            let (mut from_known, mut i) = (false, 0);
+            while i < TRANSITIONS.len() {
+                let (a, b) = TRANSITIONS[i];
+                if a as u32 == FROM && b as u32 == TO {
+                    from_known = true;
+                }
+                i += 1;
+            }
+            assert!(from_known, "no such transition of a goroutine");
+        }
+        // ordering: Relaxed: the state tells nothing about other memory; ownership of the goroutine
+        // passes through the queue or the lock.
+        let now = self.state.load(Ordering::Relaxed);
+        if now != FROM {
+            self.illegal_transition(now, TO);
+        }
+        // ordering: Relaxed, as above.
+        self.state.store(TO, Ordering::Relaxed);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn illegal_transition(&self, from: u32, to: u32) -> ! {
+        let (m, p) = match self.m() {
+            Some(m) => (m.id as i64, m.p().map_or(-1, |p| i64::from(p.id))),
+            None => (-1, -1),
+        };
+        fatal::fatal(format_args!(
+            "goroutine {} on M {m}, P {p}: state {} cannot become {}",
+            self.id.get(),
+            GState::name(from),
+            GState::name(to),
+        ))
+    }
+
+    /// The number of its state.
+    pub(crate) fn state(&self) -> u32 {
+        // ordering: Relaxed: a snapshot for a report, or the owner's own value.
+        self.state.load(Ordering::Relaxed)
+    }
+
+    /// The M it runs on or ran on last.
+    #[inline(always)]
+    pub(crate) fn m(&self) -> Option<MRef> {
+        // ordering: Relaxed: the goroutine itself reads what the M that runs it wrote; ownership
+        // passed in between.
+        MRef::from_ptr(self.m.load(Ordering::Relaxed))
+    }
+
+    /// Binds it to the M that is about to run it.
+    #[inline(always)]
+    pub(crate) fn set_m(&self, m: MRef) {
+        // ordering: Relaxed, as in `m`.
+        self.m.store(m.as_ptr(), Ordering::Relaxed);
+    }
+
+    /// Where the closure, or the result, is.
+    pub(crate) fn payload(&self) -> *mut u64 {
+        self.payload.get().cast()
+    }
+}
+
+impl std::fmt::Debug for G {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("G").field("state", &GState::name(self.state())).finish_non_exhaustive()
+    }
+}
+
+/// Goes from one state to another: `transition!(g, Running => Waiting)`.
+macro_rules! transition {
+    ($g:expr, $from:ident => $to:ident) => {
+        $g.transition::<
+            { $crate::sched::g::GState::$from as u32 },
+            { $crate::sched::g::GState::$to as u32 },
+        >()
+    };
+}
+pub(crate) use transition;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: [GState; 7] = [
+        GState::Idle,
+        GState::Runnable,
+        GState::Running,
+        GState::Syscall,
+        GState::Waiting,
+        GState::Dead,
+        GState::Preempted,
+    ];
+
+    #[test]
+    fn the_table_holds_each_pair_once_and_nothing_stays_where_it_is() {
+        let mut legal = 0;
+        for from in ALL {
+            for to in ALL {
+                let times = TRANSITIONS.iter().filter(|&&pair| pair == (from, to)).count();
+                assert_eq!(times, usize::from(from.may_become(to)), "{from:?} -> {to:?}");
+                assert!(from != to || times == 0);
+                legal += times;
+            }
+        }
+        assert_eq!(legal, TRANSITIONS.len());
+        assert!(!GState::Dead.may_become(GState::Running));
+        assert!(!GState::Waiting.may_become(GState::Dead));
+    }
+
+    #[cfg(feature = "trace")]
+    #[test]
+    fn wait_reasons_have_the_numbers_of_the_format() {
+        use gmp_trace::tables::Text;
+        assert_eq!(WaitReason::ChanReceive as u32, Text::CHAN_RECEIVE.0);
+        assert_eq!(WaitReason::ChanSend as u32, Text::CHAN_SEND.0);
+        assert_eq!(WaitReason::Sleep as u32, Text::SLEEP.0);
+        assert_eq!(WaitReason::Join as u32, Text::JOIN.0);
+        assert_eq!(WaitReason::Park as u32, Text::PARK.0);
+    }
+}

@@ -1,0 +1,186 @@
+//! An M: one thread, with or without a P.
+
+use std::cell::{Cell, UnsafeCell};
+
+use crate::prim::atomic::{AtomicPtr, AtomicU32, Ordering};
+use crate::sched::Sched;
+use crate::sched::g::G;
+use crate::sched::p::P;
+use crate::sched::refs::{GRef, MRef, PRef};
+use crate::switch::Context;
+use crate::sys::futex;
+
+/// What is to be done on the stack that was switched to, for the goroutine that was left: only now
+/// is it complete, and may be seen by others.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum PostSwitch {
+    /// Nothing: the scheduler itself was left.
+    Nothing,
+    /// It yielded: to the tail of the ring.
+    Requeue(GRef),
+    /// It waits for something whose lock is held: unlock.
+    Unlock(*const crate::lock::Spin),
+    /// It sleeps: its timer goes on the heap of the P.
+    Sleep(*mut crate::sched::timers::SleepTimer),
+    /// It waits for a permit: see `sched::park`.
+    AwaitPermit(GRef),
+    /// It waits for the end of another one: see `spawn`.
+    AwaitEnd(GRef, GRef),
+    /// It has ended: its stack, and perhaps itself, are free.
+    Free(GRef),
+    /// The one that is resumed is to unwind.
+    Cancel,
+}
+
+/// One M.
+#[repr(align(128))]
+pub(crate) struct M {
+    /// Counted from 0; 0 is the thread that called `run`.
+    pub(crate) id: u64,
+    pub(crate) sched: &'static Sched,
+    /// Written by this M; sysmon and dumps read it.
+    p: AtomicPtr<P>,
+    /// The goroutine that runs here. Written by this M; dumps read it.
+    current: AtomicPtr<G>,
+    /// What the next stack is to do first. This M's.
+    pub(crate) post: Cell<PostSwitch>,
+    /// This thread's own stack, while a goroutine runs.
+    pub(crate) context: Context,
+    /// Whether it looks for work that it does not know of. This M's; whoever wakes it sets it before.
+    pub(crate) spinning: Cell<bool>,
+    /// The P that a waker gives. Written by the waker, taken by this M.
+    next_p: AtomicPtr<P>,
+    /// Counts wakes; the word this M sleeps on.
+    parker: AtomicU32,
+    /// The next one in the list of idle Ms. Under the scheduler's lock.
+    pub(crate) idle_link: Cell<Option<MRef>>,
+    /// What this M records with. This M's, and the tracer's under its protocol.
+    pub(crate) tracer: crate::trace::ThreadTrace,
+    /// Work taken out of a queue in a batch, on its way to another. This M's.
+    pub(crate) batch: UnsafeCell<Vec<GRef>>,
+}
+
+// SAFETY: fields that are not atomic belong to the thread of the M, or to whoever holds the lock
+// that they name.
+unsafe impl Sync for M {}
+// SAFETY: made by one thread and used by another.
+unsafe impl Send for M {}
+
+impl M {
+    pub(crate) fn new(id: u64, sched: &'static Sched) -> M {
+        M {
+            id,
+            sched,
+            p: AtomicPtr::new(std::ptr::null_mut()),
+            current: AtomicPtr::new(std::ptr::null_mut()),
+            post: Cell::new(PostSwitch::Nothing),
+            context: Context::new(),
+            spinning: Cell::new(false),
+            next_p: AtomicPtr::new(std::ptr::null_mut()),
+            parker: AtomicU32::new(0),
+            idle_link: Cell::new(None),
+            tracer: crate::trace::ThreadTrace::new(id),
+            batch: UnsafeCell::new(Vec::new()),
+        }
+    }
+
+    /// The P it holds.
+    #[inline(always)]
+    pub(crate) fn p(&self) -> Option<PRef> {
+        // ordering: Relaxed: this M reads its own value; others take a snapshot.
+        PRef::from_ptr(self.p.load(Ordering::Relaxed))
+    }
+
+    /// The P of an M that runs a goroutine or looks for one.
+    #[inline(always)]
+    pub(crate) fn held_p(&self) -> PRef {
+        match self.p() {
+            Some(p) => p,
+            None => no_p(self.id),
+        }
+    }
+
+    /// Takes hold of `p`, which nobody else holds.
+    pub(crate) fn acquire_p(&self, p: PRef) {
+        p.set_m(Some(self.reference()));
+        // ordering: Relaxed: the P came through the scheduler's lock or `next_p`.
+        self.p.store(p.as_ptr(), Ordering::Relaxed);
+        self.tracer.proc_start(self, p);
+    }
+
+    /// Lets go of its P.
+    pub(crate) fn release_p(&self) -> PRef {
+        let p = self.held_p();
+        self.tracer.proc_stop(self, p);
+        p.set_m(None);
+        // ordering: Relaxed, as in `acquire_p`.
+        self.p.store(std::ptr::null_mut(), Ordering::Relaxed);
+        p
+    }
+
+    /// The goroutine that runs here.
+    #[inline(always)]
+    pub(crate) fn current(&self) -> Option<GRef> {
+        // ordering: Relaxed: as in `p`.
+        GRef::from_ptr(self.current.load(Ordering::Relaxed))
+    }
+
+    /// Says which goroutine runs here.
+    #[inline(always)]
+    pub(crate) fn set_current(&self, g: Option<GRef>) {
+        let pointer = g.map_or(std::ptr::null_mut(), GRef::as_ptr);
+        // ordering: Relaxed: as in `p`.
+        self.current.store(pointer, Ordering::Relaxed);
+    }
+
+    /// Itself.
+    #[inline(always)]
+    pub(crate) fn reference(&self) -> MRef {
+        // SAFETY: every M is in its scheduler's list.
+        unsafe { MRef::new(self) }
+    }
+
+    /// Gives it a P and wakes it.
+    pub(crate) fn wake_with(&self, p: PRef) {
+        // ordering: Release; pairs with the Acquire swap in `sleep`: what the waker did to the P,
+        // and to `spinning`, comes along.
+        self.next_p.store(p.as_ptr(), Ordering::Release);
+        self.wake();
+    }
+
+    /// Wakes it to look around.
+    pub(crate) fn wake(&self) {
+        // ordering: Release; pairs with the Acquire load in `sleep`.
+        self.parker.fetch_add(1, Ordering::Release);
+        futex::wake(&self.parker, 1);
+    }
+
+    /// Sleeps until it is given a P, which is returned, or until `stop` says so.
+    pub(crate) fn sleep(&self, stop: impl Fn() -> bool) -> Option<PRef> {
+        loop {
+            // ordering: Acquire; pairs with the Release in `wake`.
+            let seen = self.parker.load(Ordering::Acquire);
+            // ordering: Acquire; pairs with the Release store in `wake_with`.
+            let given = self.next_p.swap(std::ptr::null_mut(), Ordering::Acquire);
+            if let Some(p) = PRef::from_ptr(given) {
+                return Some(p);
+            }
+            if stop() {
+                return None;
+            }
+            futex::wait(&self.parker, seen, None);
+        }
+    }
+}
+
+impl std::fmt::Debug for M {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("M").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn no_p(m: u64) -> ! {
+    crate::fatal::fatal(format_args!("M {m} has no P where it needs one"))
+}
