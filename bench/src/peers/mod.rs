@@ -1,0 +1,132 @@
+//! The runtimes that are compared, and how a measured program of each is started.
+
+pub(crate) mod go;
+mod may;
+mod tokio;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::files;
+use crate::outcome::Outcome;
+use crate::rows::{Row, Work};
+
+/// A runtime of the comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Peer {
+    /// Go, by the program in `peers/go`.
+    Go,
+    /// The crate `may`: stackful coroutines.
+    May,
+    /// The crate `tokio`, scheduler of many threads.
+    Tokio,
+    /// The crate `tokio`, scheduler of one thread.
+    TokioCurrentThread,
+}
+
+impl Peer {
+    /// Every peer in the order in which a round runs them.
+    pub(crate) const ALL: &[Peer] = &[Peer::Go, Peer::May, Peer::Tokio, Peer::TokioCurrentThread];
+
+    /// What the command line and the table call it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Peer::Go => "go",
+            Peer::May => "may",
+            Peer::Tokio => "tokio",
+            Peer::TokioCurrentThread => "tokio-current-thread",
+        }
+    }
+
+    /// Where its program differs from what the row's title says, for the reader of the table.
+    pub(crate) fn remark(self) -> &'static str {
+        match self {
+            Peer::Go => "a wait group and a slot in a slice stand for the join handle",
+            Peer::May => {
+                "default settings (stacks of 32 kB, workers pinned); has no bounded channel, so its \
+                 unbounded one stands in for both"
+            }
+            Peer::Tokio => {
+                "worker threads as many as Ps; the work runs on a worker, not on the thread that \
+                 blocks; has no rendezvous channel, so one with room for 1 stands in"
+            }
+            Peer::TokioCurrentThread => "as tokio, but no thread besides the one that blocks",
+        }
+    }
+
+    /// Whether this peer has something to measure in `row`.
+    pub(crate) fn takes_part(self, row: &Row) -> bool {
+        match self {
+            Peer::Go => true,
+            Peer::May | Peer::Tokio => !row.measure.records(),
+            Peer::TokioCurrentThread => !row.measure.records() && row.procs == 1,
+        }
+    }
+
+    /// The command that runs `row` once with `operations` and prints its outcome.
+    ///
+    /// Fails when the peer's program cannot be had, with the reason for the table.
+    pub(crate) fn command(self, row: &Row, operations: u64) -> Result<Command, String> {
+        if self == Peer::Go {
+            return Ok(go::toolchain()?.workload(row, operations));
+        }
+        let program = std::env::current_exe()
+            .map_err(|error| format!("cannot find the harness's own program: {error}"))?;
+        let mut command = Command::new(program);
+        command.args(["run", self.name(), row.name, "--operations"]);
+        command.arg(operations.to_string());
+        Ok(command)
+    }
+
+    /// Where this peer's trace goes.
+    ///
+    /// Fails when the directory for it cannot be made.
+    pub(crate) fn trace_file(self) -> Result<PathBuf, String> {
+        Ok(files::directory()?.join(format!("{}.trace", self.name())))
+    }
+
+    /// Makes `command`, made by [`Peer::command`], record itself into the file at `path`.
+    ///
+    /// Fails when the peer has no tracer.
+    pub(crate) fn record(self, command: &mut Command, path: &Path) -> Result<(), String> {
+        match self {
+            Peer::Go => go::record(command, path),
+            Peer::May | Peer::Tokio | Peer::TokioCurrentThread => {
+                return Err("has no tracer".to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    /// The command that reads the peer's trace at `path` with the peer's own reader and prints the
+    /// number of events as its operations.
+    ///
+    /// Fails when the peer has no reader, or its program cannot be had.
+    pub(crate) fn reader(self, path: &Path) -> Result<Command, String> {
+        match self {
+            Peer::Go => Ok(go::toolchain()?.read(path)),
+            Peer::May | Peer::Tokio | Peer::TokioCurrentThread => {
+                Err("has no reader of traces".to_owned())
+            }
+        }
+    }
+
+    /// Runs the work in this process and says how it went.
+    ///
+    /// Fails for a peer whose program is not part of the harness.
+    pub(crate) fn run_here(
+        self,
+        work: Work,
+        procs: u64,
+        operations: u64,
+    ) -> Result<Outcome, String> {
+        match self {
+            Peer::Go => Err("the Go program is a process of its own".to_owned()),
+            Peer::May => may::run(work, procs, operations),
+            Peer::Tokio => tokio::run(tokio::Flavor::ManyThreads, work, procs, operations),
+            Peer::TokioCurrentThread => {
+                tokio::run(tokio::Flavor::OneThread, work, procs, operations)
+            }
+        }
+    }
+}

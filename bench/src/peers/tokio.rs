@@ -1,0 +1,128 @@
+//! The rows as a program of the crate `tokio`, on either of its schedulers.
+
+use std::time::Instant;
+
+use ::tokio::runtime::{Builder, Runtime};
+use ::tokio::sync::mpsc;
+use ::tokio::task::{self, JoinHandle};
+
+use crate::outcome::Outcome;
+use crate::rows::Work;
+
+/// Which of tokio's schedulers runs the work.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Flavor {
+    /// Worker threads that steal from each other.
+    ManyThreads,
+    /// The thread that blocks on the runtime, and no other.
+    OneThread,
+}
+
+/// Runs `work` on `procs` worker threads, in a task on a worker.
+pub(super) fn run(
+    flavor: Flavor,
+    work: Work,
+    procs: u64,
+    operations: u64,
+) -> Result<Outcome, String> {
+    let runtime = build(flavor, procs)?;
+    let whole = runtime.spawn(async move {
+        match work {
+            Work::Yield => yields(Work::yielders(procs), operations).await,
+            Work::Spawn { batch } => spawns(batch, operations).await,
+            Work::PingPong => pingpong(operations).await,
+            Work::Buffered { capacity } => buffered(capacity, operations).await,
+        }
+    });
+    runtime
+        .block_on(whole)
+        .map_err(|error| format!("the work's task failed: {error}"))
+}
+
+fn build(flavor: Flavor, procs: u64) -> Result<Runtime, String> {
+    let mut builder = match flavor {
+        Flavor::ManyThreads => Builder::new_multi_thread(),
+        Flavor::OneThread => Builder::new_current_thread(),
+    };
+    let workers = usize::try_from(procs).map_err(|_| "too many workers".to_owned())?;
+    builder
+        .worker_threads(workers)
+        .build()
+        .map_err(|error| format!("tokio does not start: {error}"))
+}
+
+async fn sum(handles: impl IntoIterator<Item = JoinHandle<u64>>) -> u64 {
+    let mut total = 0;
+    for handle in handles {
+        total += handle.await.expect("a task of the benchmark panicked");
+    }
+    total
+}
+
+async fn yields(yielders: u64, operations: u64) -> Outcome {
+    let started = Instant::now();
+    let each = operations / yielders;
+    let handles: Vec<_> = (0..yielders)
+        .map(|_| {
+            task::spawn(async move {
+                let mut own = 0;
+                for _ in 0..each {
+                    task::yield_now().await;
+                    own += 1;
+                }
+                own
+            })
+        })
+        .collect();
+    let checksum = sum(handles).await;
+    Outcome::since(started, operations, checksum)
+}
+
+async fn spawns(batch: u64, operations: u64) -> Outcome {
+    let started = Instant::now();
+    let mut checksum = 0;
+    let mut handles = Vec::new();
+    for _ in 0..operations / batch {
+        handles.extend((0..batch).map(|_| task::spawn(async { 1 })));
+        checksum += sum(handles.drain(..)).await;
+    }
+    Outcome::since(started, operations, checksum)
+}
+
+async fn pingpong(operations: u64) -> Outcome {
+    let (ask, mut asked) = mpsc::channel::<u64>(1);
+    let (answer, mut answered) = mpsc::channel::<u64>(1);
+    let started = Instant::now();
+    let partner = task::spawn(async move {
+        while let Some(value) = asked.recv().await {
+            answer.send(value + 1).await.expect("the asker is gone");
+        }
+    });
+    let mut checksum = 0;
+    for value in 0..operations {
+        ask.send(value).await.expect("the partner is gone");
+        checksum += answered.recv().await.expect("the partner is gone");
+    }
+    drop(ask);
+    let result = Outcome::since(started, operations, checksum);
+    partner.await.expect("the partner panicked");
+    result
+}
+
+async fn buffered(capacity: u64, operations: u64) -> Outcome {
+    let capacity = usize::try_from(capacity).expect("the capacity is a small constant");
+    let (sender, mut receiver) = mpsc::channel::<u64>(capacity);
+    let started = Instant::now();
+    let producer = task::spawn(async move {
+        for value in 0..operations {
+            sender.send(value).await.expect("the receiver is gone");
+        }
+    });
+    let mut checksum = 0;
+    while let Some(value) = receiver.recv().await {
+        checksum += value;
+    }
+    let result = Outcome::since(started, operations, checksum);
+    producer.await.expect("the producer panicked");
+    result
+}

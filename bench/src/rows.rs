@@ -1,0 +1,227 @@
+//! The rows of the comparison: what is measured, how often, and what a right result looks like.
+
+use crate::outcome::Outcome;
+
+/// The work that a measured program does `operations` times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Work {
+    /// Two goroutines for each P give up their turn; one operation is one yield.
+    Yield,
+    /// Goroutines are started and joined, `batch` at a time; one operation is one goroutine.
+    Spawn {
+        /// How many goroutines are started before the first of them is joined.
+        batch: u64,
+    },
+    /// A number goes over one channel and comes back over another; one operation is one round trip.
+    PingPong,
+    /// Numbers pass through a channel with room for some; one operation is one number.
+    Buffered {
+        /// How many numbers the channel holds.
+        capacity: u64,
+    },
+}
+
+impl Work {
+    /// How many goroutines yield in turn when there are `procs` Ps.
+    pub(crate) fn yielders(procs: u64) -> u64 {
+        2 * procs
+    }
+
+    /// `operations` rounded down to a number that this work divides evenly.
+    pub(crate) fn whole(self, operations: u64, procs: u64) -> u64 {
+        let step = match self {
+            Work::Yield => Work::yielders(procs),
+            Work::Spawn { batch } => batch,
+            Work::PingPong | Work::Buffered { .. } => 1,
+        };
+        operations.max(step) / step * step
+    }
+
+    /// The checksum that a complete run of `operations` reaches, and hardly any other run.
+    pub(crate) fn expected_checksum(self, operations: u64) -> u64 {
+        match self {
+            Work::Yield | Work::Spawn { .. } => operations,
+            // Each number comes back one larger: the sum of 1..=operations.
+            Work::PingPong => operations * (operations + 1) / 2,
+            Work::Buffered { .. } => operations * (operations - 1) / 2,
+        }
+    }
+
+    /// Says what is wrong with `outcome`, if anything, so that a broken run is not timed as fast.
+    pub(crate) fn verify(self, operations: u64, outcome: &Outcome) -> Result<(), String> {
+        if outcome.operations != operations {
+            return Err(format!(
+                "expected {operations} operations, found {}",
+                outcome.operations
+            ));
+        }
+        let expected = self.expected_checksum(operations);
+        if outcome.checksum != expected {
+            return Err(format!(
+                "expected checksum {expected}, found {}",
+                outcome.checksum
+            ));
+        }
+        if outcome.elapsed_ns == 0 {
+            return Err("expected some time to pass, found 0 ns".to_owned());
+        }
+        Ok(())
+    }
+}
+
+/// Which figure is taken from running the work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Measure {
+    /// Nanoseconds an operation. With `per_processor`, elapsed time counts once for each P.
+    Time {
+        /// The work is independent on every P, so its cost is P time, not elapsed time.
+        per_processor: bool,
+    },
+    /// Nanoseconds that recording adds, an event: the work with the tracer on, less the work with
+    /// it off, over the number of events in the trace.
+    RecordingCost,
+    /// Bytes of the trace's file, an event.
+    RecordedBytes,
+    /// Events that the peer's own reader decodes and orders from its own trace, in millions a second.
+    ReadingSpeed,
+}
+
+impl Measure {
+    /// The unit of the figure, as it stands in the table.
+    pub(crate) fn unit(self) -> &'static str {
+        match self {
+            Measure::Time { .. } => "ns",
+            Measure::RecordingCost => "ns/event",
+            Measure::RecordedBytes => "bytes/event",
+            Measure::ReadingSpeed => "M events/s",
+        }
+    }
+
+    /// Whether a larger figure is the better one.
+    pub(crate) fn larger_is_better(self) -> bool {
+        self == Measure::ReadingSpeed
+    }
+
+    /// Whether the figure comes out of a recorded trace.
+    pub(crate) fn records(self) -> bool {
+        !matches!(self, Measure::Time { .. })
+    }
+}
+
+/// One row of the comparison.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Row {
+    /// What the command line and the table call it.
+    pub(crate) name: &'static str,
+    /// One phrase for the reader of the table.
+    pub(crate) title: &'static str,
+    /// What the measured program does.
+    pub(crate) work: Work,
+    /// Which figure is taken.
+    pub(crate) measure: Measure,
+    /// Ps, worker threads, `GOMAXPROCS`.
+    pub(crate) procs: u64,
+    /// How often the work is done in one run.
+    pub(crate) operations: u64,
+}
+
+impl Row {
+    /// The row called `name`.
+    pub(crate) fn find(name: &str) -> Option<&'static Row> {
+        ROWS.iter().find(|row| row.name == name)
+    }
+}
+
+const ELAPSED: Measure = Measure::Time {
+    per_processor: false,
+};
+const PROCESSOR_TIME: Measure = Measure::Time {
+    per_processor: true,
+};
+
+/// Every row, in the order of the table.
+#[rustfmt::skip]
+pub(crate) const ROWS: &[Row] = &[
+    Row { name: "yield-1p", title: "yield, 2 goroutines, one P", work: Work::Yield, measure: PROCESSOR_TIME, procs: 1, operations: 2_000_000 },
+    Row { name: "yield-2p", title: "yield, 4 goroutines, two Ps (P time)", work: Work::Yield, measure: PROCESSOR_TIME, procs: 2, operations: 2_000_000 },
+    Row { name: "spawn-64-1p", title: "spawn + run + join, batches of 64, one P", work: Work::Spawn { batch: 64 }, measure: ELAPSED, procs: 1, operations: 1_000_000 },
+    Row { name: "spawn-10k-1p", title: "spawn + run + join, 10 000 at once, one P", work: Work::Spawn { batch: 10_000 }, measure: ELAPSED, procs: 1, operations: 1_000_000 },
+    Row { name: "spawn-1m-1p", title: "spawn + run + join, 1 000 000 at once, one P", work: Work::Spawn { batch: 1_000_000 }, measure: ELAPSED, procs: 1, operations: 1_000_000 },
+    Row { name: "spawn-64-2p", title: "spawn + run + join, batches of 64, two Ps", work: Work::Spawn { batch: 64 }, measure: ELAPSED, procs: 2, operations: 1_000_000 },
+    Row { name: "pingpong-1p", title: "unbuffered channel round trip, one P", work: Work::PingPong, measure: ELAPSED, procs: 1, operations: 1_000_000 },
+    Row { name: "pingpong-2p", title: "unbuffered channel round trip, two Ps", work: Work::PingPong, measure: ELAPSED, procs: 2, operations: 500_000 },
+    Row { name: "buffered-1p", title: "channel with room for 128, an item, one P", work: Work::Buffered { capacity: 128 }, measure: ELAPSED, procs: 1, operations: 4_000_000 },
+    Row { name: "buffered-2p", title: "channel with room for 128, an item, two Ps", work: Work::Buffered { capacity: 128 }, measure: ELAPSED, procs: 2, operations: 4_000_000 },
+    Row { name: "record-yield", title: "cost of recording, yield, one P", work: Work::Yield, measure: Measure::RecordingCost, procs: 1, operations: 1_000_000 },
+    Row { name: "record-pingpong", title: "cost of recording, channel round trip, one P", work: Work::PingPong, measure: Measure::RecordingCost, procs: 1, operations: 300_000 },
+    Row { name: "bytes-yield", title: "size of the trace, yield, one P", work: Work::Yield, measure: Measure::RecordedBytes, procs: 1, operations: 1_000_000 },
+    Row { name: "bytes-pingpong", title: "size of the trace, channel round trip, one P", work: Work::PingPong, measure: Measure::RecordedBytes, procs: 1, operations: 300_000 },
+    Row { name: "bytes-spawn", title: "size of the trace, spawn in batches of 64, two Ps", work: Work::Spawn { batch: 64 }, measure: Measure::RecordedBytes, procs: 2, operations: 300_000 },
+    Row { name: "read-pingpong", title: "decode and order the events of the channel trace", work: Work::PingPong, measure: Measure::ReadingSpeed, procs: 1, operations: 300_000 },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    fn outcome(operations: u64, checksum: u64) -> Outcome {
+        Outcome {
+            operations,
+            checksum,
+            elapsed_ns: 1,
+        }
+    }
+
+    #[test]
+    fn names_are_unique_and_found() {
+        let names: HashSet<_> = ROWS.iter().map(|row| row.name).collect();
+        assert!(!ROWS.is_empty());
+        assert_eq!(names.len(), ROWS.len());
+        for row in ROWS {
+            assert_eq!(
+                Row::find(row.name).map(|found| found.title),
+                Some(row.title)
+            );
+        }
+        assert!(Row::find("no such row").is_none());
+    }
+
+    #[test]
+    fn a_row_divides_its_operations_evenly() {
+        for row in ROWS {
+            let whole = row.work.whole(row.operations, row.procs);
+            assert!(
+                whole > 0 && whole <= row.operations.max(1_000_000),
+                "{}",
+                row.name
+            );
+        }
+        assert_eq!(Work::Spawn { batch: 64 }.whole(1000, 1), 960);
+        assert_eq!(Work::Spawn { batch: 64 }.whole(1, 1), 64);
+        assert_eq!(Work::Yield.whole(1003, 2), 1000);
+    }
+
+    #[test]
+    fn the_expected_checksums_are_the_sums_that_the_programs_build() {
+        let n = 1000;
+        let answers: u64 = (0..n).map(|sent| sent + 1).sum();
+        assert_eq!(Work::PingPong.expected_checksum(n), answers);
+        let items: u64 = (0..n).sum();
+        assert_eq!(Work::Buffered { capacity: 1 }.expected_checksum(n), items);
+    }
+
+    #[test]
+    fn a_run_that_did_less_is_refused() {
+        assert!(Work::Yield.verify(10, &outcome(10, 10)).is_ok());
+        let fewer = Work::Yield.verify(10, &outcome(9, 9)).unwrap_err();
+        assert!(fewer.contains("expected 10 operations, found 9"), "{fewer}");
+        let wrong = Work::PingPong.verify(10, &outcome(10, 54)).unwrap_err();
+        assert!(wrong.contains("expected checksum 55, found 54"), "{wrong}");
+        let timeless = Outcome {
+            elapsed_ns: 0,
+            ..outcome(10, 10)
+        };
+        assert!(Work::Yield.verify(10, &timeless).is_err());
+    }
+}

@@ -1,0 +1,74 @@
+//! Every program of the harness does its work right: each row is run once, at a small count.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+/// Peers whose programs are part of the harness. Go's needs a toolchain that may not be there.
+const PEERS: &[&str] = &["may", "tokio", "tokio-current-thread"];
+
+fn gmp_bench(arguments: &[&str]) -> std::process::Output {
+    Command::new(env!("CARGO_BIN_EXE_gmp-bench"))
+        .args(arguments)
+        .output()
+        .expect("the harness starts")
+}
+
+fn row_names() -> Vec<String> {
+    let listed = gmp_bench(&["list"]);
+    assert!(listed.status.success());
+    String::from_utf8(listed.stdout)
+        .unwrap()
+        .lines()
+        .filter_map(|line| line.split_whitespace().next().map(str::to_owned))
+        .collect()
+}
+
+#[test]
+fn every_peer_completes_every_row_that_it_takes_part_in() {
+    let directory = env!("CARGO_TARGET_TMPDIR");
+    let json = format!("{directory}/programs.json");
+    let markdown = format!("{directory}/programs.md");
+    let names = row_names();
+    // A million at once is a measurement of its own, too long for a test.
+    let rows = names.iter().filter(|name| *name != "spawn-1m-1p");
+    let mut arguments = vec!["compare", "--rounds", "1", "--scale", "0.002"];
+    let peers = PEERS.join(",");
+    arguments.extend(["--peers", &peers, "--json", &json, "--markdown", &markdown]);
+    arguments.extend(rows.map(String::as_str));
+    let run = gmp_bench(&arguments);
+    assert!(
+        run.status.success(),
+        "{}",
+        String::from_utf8_lossy(&run.stderr)
+    );
+
+    let report: Value = serde_json::from_str(&std::fs::read_to_string(&json).unwrap()).unwrap();
+    let mut figures = 0;
+    for row in report["rows"].as_array().unwrap() {
+        for result in row["results"].as_array().unwrap() {
+            assert_eq!(result["failure"], Value::Null, "{}: {result}", row["row"]);
+            assert!(
+                result["median"].as_f64().unwrap() > 0.0,
+                "{}: {result}",
+                row["row"]
+            );
+            figures += 1;
+        }
+    }
+    // Nine timed rows; the one-thread flavour of tokio has no part in the four rows of two Ps.
+    assert_eq!(figures, 9 * PEERS.len() - 4);
+    assert!(
+        std::fs::read_to_string(&markdown)
+            .unwrap()
+            .contains("| may |")
+    );
+}
+
+#[test]
+fn an_unknown_row_is_refused_with_the_names() {
+    let run = gmp_bench(&["compare", "no-such-row"]);
+    assert_eq!(run.status.code(), Some(2));
+    let message = String::from_utf8_lossy(&run.stderr);
+    assert!(message.contains("yield-1p"), "{message}");
+}
