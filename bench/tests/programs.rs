@@ -18,7 +18,7 @@ fn row_names() -> Vec<String> {
     let listed = gmp_bench(&["list"]);
     assert!(listed.status.success());
     String::from_utf8(listed.stdout)
-        .unwrap()
+        .expect("names of rows are text")
         .lines()
         .filter_map(|line| line.split_whitespace().next().map(str::to_owned))
         .collect()
