@@ -14,6 +14,12 @@ mod lock;
 mod prim;
 #[allow(
     dead_code,
+    unused_imports,
+    reason = "the scheduler above does not use every operation yet"
+)]
+mod stack;
+#[allow(
+    dead_code,
     reason = "the scheduler above does not use every operation yet"
 )]
 mod sys;

@@ -51,7 +51,7 @@ impl Reservation {
         let base =
             NonNull::new(address.cast()).ok_or_else(|| io::Error::other("mapped at zero"))?;
         let reservation = Reservation { base, len };
-        reservation.advise(0, len, libc::MADV_NOHUGEPAGE);
+        reservation.advise(libc::MADV_NOHUGEPAGE);
         Ok(reservation)
     }
 
@@ -68,24 +68,15 @@ impl Reservation {
     /// Leaves the whole range out of core dumps: a dump looks at every page of a mapping, and a
     /// reservation has a great many that were never touched.
     pub(crate) fn exclude_from_dumps(&self) {
-        self.advise(0, self.len, libc::MADV_DONTDUMP);
+        self.advise(libc::MADV_DONTDUMP);
     }
 
-    /// Takes `len` bytes from `offset` on into core dumps again.
-    pub(crate) fn include_in_dumps(&self, offset: usize, len: usize) {
-        self.advise(offset, len, libc::MADV_DODUMP);
-    }
-
-    /// Gives advice for a part of the range. Kernels built without the feature refuse, and then there is
-    /// nothing to advise against: the result does not matter.
-    fn advise(&self, offset: usize, len: usize, advice: libc::c_int) {
-        let offset = offset.min(self.len);
-        let len = len.min(self.len - offset);
-        // SAFETY: the part lies inside the mapping that `self` owns, and the advice given here (huge
-        // pages, dumps) does not change what the memory holds.
-        unsafe {
-            libc::madvise(self.base.as_ptr().add(offset).cast(), len, advice);
-        }
+    /// Gives advice for the range. Kernels built without the feature refuse, and then there is nothing to
+    /// advise against: the result does not matter.
+    fn advise(&self, advice: libc::c_int) {
+        // SAFETY: the mapping is ours, and the advice given here (huge pages, dumps) does not change what
+        // the memory holds.
+        unsafe { libc::madvise(self.base.as_ptr().cast(), self.len, advice) };
     }
 }
 
@@ -94,6 +85,34 @@ impl Drop for Reservation {
         // SAFETY: the mapping is ours and nobody uses it any more, because its owner is being dropped.
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
     }
+}
+
+/// Takes a part of a range that was left out of core dumps into them again.
+pub(crate) fn include_in_dumps(address: NonNull<u8>, len: usize) {
+    // SAFETY: the advice changes a mark of the mapping, not what the memory holds; where there is no such
+    // mapping the kernel refuses.
+    unsafe { libc::madvise(address.as_ptr().cast(), len, libc::MADV_DODUMP) };
+}
+
+/// How much address space the process may have (`ulimit -v`), in bytes; `None` without a limit.
+pub(crate) fn address_space_limit() -> Option<u64> {
+    let mut limit = libc::rlimit {
+        rlim_cur: libc::RLIM_INFINITY,
+        rlim_max: libc::RLIM_INFINITY,
+    };
+    // SAFETY: `limit` is a local variable.
+    let result = unsafe { libc::getrlimit(libc::RLIMIT_AS, &mut limit) };
+    (result == 0 && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
+}
+
+/// Whether the machine counts reserved memory as used although nobody touched it (strict overcommit).
+pub(crate) fn counts_every_reservation() -> bool {
+    std::fs::read_to_string("/proc/sys/vm/overcommit_memory").is_ok_and(|mode| mode.trim() == "2")
+}
+
+/// Whether an error of [`install_guard`] says that the process has as many mappings as it may have.
+pub(crate) fn is_out_of_mappings(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::ENOMEM)
 }
 
 /// The size of a page in bytes.
@@ -208,7 +227,7 @@ mod tests {
         let before = resident_bytes();
         let range = Reservation::reserve(16 << 30).unwrap();
         range.exclude_from_dumps();
-        range.include_in_dumps(0, 1 << 20);
+        include_in_dumps(range.base(), 1 << 20);
         assert_eq!(range.len(), 16 << 30);
         // SAFETY: the last byte lies inside the reservation.
         let value = unsafe {
@@ -258,5 +277,52 @@ mod tests {
             (before, range.base().read_volatile())
         };
         assert_eq!((before, after), (9, 0));
+    }
+
+    /// Two locked pages: the kernel refuses markers there.
+    fn locked_pages() -> Reservation {
+        let range = Reservation::reserve(2 * page_size()).unwrap();
+        // SAFETY: locking does not change what the memory holds.
+        let result = unsafe { libc::mlock(range.base().as_ptr().cast(), range.len()) };
+        assert_eq!(result, 0);
+        range
+    }
+
+    #[test]
+    fn a_guard_that_cannot_be_a_marker_is_a_protection() {
+        let range = locked_pages();
+        // SAFETY: the first page is in the reservation and holds nothing.
+        let guard = unsafe { install_guard(range.base(), page_size()) }.unwrap();
+        assert_eq!(guard, Guard::Protection);
+        assert!(!is_readable(range.base().as_ptr()));
+        assert!(is_readable(range.base().as_ptr().wrapping_add(page_size())));
+    }
+
+    #[test]
+    fn running_out_of_mappings_is_recognised() {
+        const NAME: &str = "sys::memory::tests::running_out_of_mappings_is_recognised";
+        if crate::test_child::requested_case().is_none() {
+            let output = crate::test_child::run(NAME, "mappings");
+            assert!(output.status.success(), "{output:?}");
+            assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"));
+            return;
+        }
+        let locked = locked_pages();
+        // Every second page of this range becomes a mapping of its own until no more are allowed. A machine
+        // that allows more than two million cannot be exhausted here, and the loop says so.
+        let page = page_size();
+        let range = Reservation::reserve((4 << 20) * page).unwrap();
+        let full = (0..2 << 20).find(|index| {
+            let address = range.base().as_ptr().wrapping_add(2 * index * page);
+            // SAFETY: the page is in the reservation and holds nothing.
+            unsafe { libc::mprotect(address.cast(), page, libc::PROT_NONE) != 0 }
+        });
+        assert!(
+            full.is_some(),
+            "the machine allows more mappings than this test makes"
+        );
+        // SAFETY: the first page is in the reservation and holds nothing.
+        let error = unsafe { install_guard(locked.base(), page) }.unwrap_err();
+        assert!(is_out_of_mappings(&error), "{error}");
     }
 }
