@@ -2,6 +2,7 @@
 //!
 //! Both calls are async-signal-safe. They may change `errno`: a signal handler saves it.
 
+#[cfg(not(loom))]
 use crate::prim::atomic::AtomicU32;
 
 /// Why [`wait`] came back.
