@@ -1,0 +1,213 @@
+//! The sink of the report: hands every span, wake and event to those who sum it up.
+
+use super::blocking::Blocking;
+use super::distribution::Distribution;
+use super::goroutines::Lives;
+use super::groups::Groups;
+use super::latency::Latencies;
+use super::parallelism::Parallelism;
+use super::runs::Runs;
+use super::steal::Steals;
+use super::utilization::Utilization;
+use crate::machine::{
+    GoroutineBirth, GoroutineDeath, GoroutineSpan, GoroutineState, Levels, ProcSpan, Sink,
+    ThreadSpan, Wake,
+};
+use gmp_trace::event::Preemption;
+use gmp_trace::id::PId;
+use gmp_trace::time::Nanos;
+use gmp_trace::{Body, Event};
+use std::collections::BTreeMap;
+
+/// Counts of events that are about no single state.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// Events of any kind.
+    pub events: u64,
+    /// Goroutines that began to run, by P.
+    pub switches: Switches,
+    /// System calls entered.
+    pub syscalls: u64,
+    /// Goroutines that gave up their P by their own will.
+    pub yields: u64,
+    /// Goroutines preempted because they looked at the flag (or the format does not tell).
+    pub preempted: u64,
+    /// Goroutines preempted by a signal.
+    pub preempted_by_signal: u64,
+    /// Events that the recorder says are lost.
+    pub lost: u64,
+    /// Where losses were recorded, first and last.
+    pub lost_between: Option<(Nanos, Nanos)>,
+    /// Times that a switch took in the scheduler, from those that were measured.
+    pub samples: Distribution,
+    /// How late timers fired.
+    pub timer_lateness: Distribution,
+    /// How long the world was stopped, from request to restart.
+    pub stops: Distribution,
+    stop_requested: Option<Nanos>,
+}
+
+/// How many goroutines began to run, by P.
+#[derive(Clone, Debug, Default)]
+pub struct Switches {
+    total: u64,
+    direct: Vec<u64>,
+    other: BTreeMap<u32, u64>,
+}
+
+/// Ps below this are counted in a vector.
+const DIRECT: u32 = 1 << 12;
+
+impl Switches {
+    #[inline]
+    fn count(&mut self, proc: Option<PId>) {
+        self.total += 1;
+        let Some(number) = proc.map(PId::get) else {
+            return;
+        };
+        if let Some(count) = self.direct.get_mut(number as usize) {
+            *count += 1;
+        } else if number < DIRECT {
+            self.direct.resize(number as usize + 1, 0);
+            self.direct[number as usize] = 1;
+        } else {
+            *self.other.entry(number).or_default() += 1;
+        }
+    }
+
+    /// On all Ps, and where the trace does not tell on which.
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// On P `proc`.
+    pub fn of(&self, proc: PId) -> u64 {
+        let number = proc.get();
+        let counted = self
+            .direct
+            .get(number as usize)
+            .or_else(|| self.other.get(&number));
+        counted.copied().unwrap_or(0)
+    }
+}
+
+impl Tally {
+    #[inline]
+    fn event(&mut self, event: &Event) {
+        self.events += 1;
+        match event.body {
+            Body::GoStart { .. } => self.switches.count(event.p),
+            Body::GoYield { .. } => self.yields += 1,
+            Body::GoPreempted {
+                how: Preemption::Signal,
+                ..
+            } => self.preempted_by_signal += 1,
+            Body::GoPreempted { .. } => self.preempted += 1,
+            Body::SyscallEnter { .. } => self.syscalls += 1,
+            Body::SchedSample { took } => self.samples.record(took),
+            Body::TimerFired { late, .. } => self.timer_lateness.record(late),
+            Body::StopRequested { .. } => self.stop_requested = Some(event.time),
+            Body::Restarted => {
+                if let Some(begin) = self.stop_requested.take() {
+                    self.stops.record(event.time.since(begin));
+                }
+            }
+            Body::Loss { events } => {
+                self.lost += events;
+                let first = self.lost_between.map_or(event.time, |(first, _)| first);
+                self.lost_between = Some((first, event.time));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Everything that the report sums up.
+#[derive(Clone, Debug, Default)]
+pub struct Collector {
+    /// Counts of events.
+    pub tally: Tally,
+    /// Ps and threads.
+    pub utilization: Utilization,
+    /// Goroutines by group.
+    pub groups: Groups,
+    /// Scheduling latency by cause.
+    pub latencies: Latencies,
+    /// Waits by reason and place.
+    pub blocking: Blocking,
+    /// Steals and queues.
+    pub steals: Steals,
+    /// Running Ps and waiting work over time.
+    pub parallelism: Parallelism,
+    /// Lengths of runs.
+    pub runs: Runs,
+    /// Every goroutine, where it was asked for.
+    pub lives: Option<Lives>,
+}
+
+impl Collector {
+    /// A collector that has seen nothing; `lives` asks for the list of every goroutine.
+    pub fn new(lives: bool) -> Collector {
+        Collector {
+            lives: lives.then(Lives::default),
+            ..Collector::default()
+        }
+    }
+}
+
+impl Sink for Collector {
+    #[inline]
+    fn event(&mut self, event: &Event) {
+        self.tally.event(event);
+        self.steals.event(event);
+    }
+
+    #[inline]
+    fn elapsed(&mut self, from: Nanos, to: Nanos, levels: &Levels) {
+        self.parallelism.elapsed(from, to, levels);
+    }
+
+    fn goroutine_begin(&mut self, birth: &GoroutineBirth) {
+        self.groups.begin(birth);
+    }
+
+    #[inline]
+    fn goroutine_span(&mut self, span: &GoroutineSpan) {
+        self.groups.span(span);
+        match span.state {
+            GoroutineState::Waiting => self.blocking.span(span, self.groups.of(span.slot)),
+            GoroutineState::Running => self.runs.span(span, self.groups.of(span.slot)),
+            _ => {}
+        }
+        if let Some(lives) = &mut self.lives {
+            lives.span(span);
+        }
+    }
+
+    fn goroutine_end(&mut self, death: &GoroutineDeath) {
+        self.groups.end(death);
+        if let Some(lives) = &mut self.lives {
+            lives.end(
+                death,
+                self.groups.of(death.slot),
+                self.groups.time(death.slot),
+            );
+        }
+    }
+
+    #[inline]
+    fn wake(&mut self, wake: &Wake) {
+        self.latencies.wake(wake);
+        self.groups.wake(wake);
+    }
+
+    #[inline]
+    fn proc_span(&mut self, span: &ProcSpan) {
+        self.utilization.proc_span(span);
+    }
+
+    #[inline]
+    fn thread_span(&mut self, span: &ThreadSpan) {
+        self.utilization.thread_span(span);
+    }
+}

@@ -1,0 +1,16 @@
+//! Answers out of spans: sums, percentiles, groups, findings. Pure: no input or output, no clock,
+//! no printing.
+
+pub mod blocking;
+pub mod collect;
+pub mod distribution;
+pub mod findings;
+pub mod goroutines;
+pub mod groups;
+pub mod latency;
+pub mod names;
+pub mod parallelism;
+pub mod report;
+pub mod runs;
+pub mod steal;
+pub mod utilization;
