@@ -204,14 +204,14 @@ fn a_legal_scheduler_has_no_anomaly_and_its_ps_run_when_its_goroutines_do() {
         partitions.check(outcome.begin, outcome.end);
         check_lives(&collector, outcome.begin, outcome.end);
         assert_eq!(partitions.running, partitions.proc_running, "seed {seed}");
-        let running: i64 = collector
+        let running: i128 = collector
             .utilization
             .procs()
             .iter()
-            .map(|proc| proc.of(ProcState::Running).0)
+            .map(|proc| i128::from(proc.of(ProcState::Running).0))
             .sum();
         assert_eq!(running, partitions.running);
-        assert_eq!(collector.parallelism.running_time, i128::from(running));
+        assert_eq!(collector.parallelism.running_time, running);
         assert_eq!(collector.latencies.overall().count(), partitions.wakes);
         assert_eq!(
             collector.latencies.overall().total(),

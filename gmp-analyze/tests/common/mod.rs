@@ -233,8 +233,8 @@ pub struct Partitions {
     procs: HashMap<PId, (Nanos, Nanos)>,
     threads: HashMap<MId, (Nanos, Nanos)>,
     pub wakes: u64,
-    pub running: i64,
-    pub proc_running: i64,
+    pub running: i128,
+    pub proc_running: i128,
 }
 
 impl Sink for Partitions {
@@ -256,7 +256,7 @@ impl Sink for Partitions {
         assert!(span.begin <= span.end, "{span:?}");
         living.2 = span.end;
         if span.state == GoroutineState::Running {
-            self.running += span.end.0 - span.begin.0;
+            self.running += i128::from(span.end.0 - span.begin.0);
         }
     }
 
@@ -280,7 +280,7 @@ impl Sink for Partitions {
         assert!(span.begin < span.end);
         *last = span.end;
         if span.state == ProcState::Running {
-            self.proc_running += span.end.0 - span.begin.0;
+            self.proc_running += i128::from(span.end.0 - span.begin.0);
         }
     }
 
