@@ -62,8 +62,14 @@ pub(crate) mod field {
 pub(crate) mod flag {
     /// The length is right: no more will be written.
     pub(crate) const SEALED: u32 = 1;
+    /// The payload is compressed with deflate.
+    #[cfg(feature = "read")]
+    pub(crate) const COMPRESSED: u32 = 2;
     /// The checksum of the payload was written.
     pub(crate) const CHECKED: u32 = 4;
+    /// Every flag that this version knows.
+    #[cfg(feature = "read")]
+    pub(crate) const KNOWN: u32 = SEALED | COMPRESSED | CHECKED;
 }
 
 /// The checksum of a sealed block: of the fields of its seal, then of its stored payload.

@@ -1,4 +1,10 @@
 //! Event streams of goroutine schedulers: our native format and Go's, one model for both.
+//!
+//! | to | see |
+//! |---|---|
+//! | read a trace | [`open`], [`Reader`], [`Event`] |
+//! | record one | [`write`] |
+//! | know the bytes | [`spec`], and `docs/trace-format.md` |
 
 #![forbid(unsafe_code)]
 
@@ -16,4 +22,21 @@ pub mod header;
 #[cfg(feature = "write")]
 pub mod write;
 
+#[cfg(feature = "read")]
+pub mod anomaly;
+#[cfg(feature = "read")]
+mod error;
+#[cfg(feature = "read")]
+pub mod info;
+#[cfg(feature = "read")]
+mod native;
+#[cfg(feature = "read")]
+mod reader;
+#[cfg(feature = "read")]
+mod small;
+
+#[cfg(feature = "read")]
+pub use error::Error;
 pub use event::{Body, Event};
+#[cfg(feature = "read")]
+pub use reader::{Options, Reader, open};

@@ -497,6 +497,28 @@ pub struct Head {
     pub with_seq: bool,
     /// How many numbers this version writes, or [`ARITY_LENGTH`].
     pub arity: u8,
+    /// Whether the first number is the time since the last stamp.
+    pub has_dt: bool,
+    /// Which number is a goroutine by its difference from the last one.
+    pub goroutine_at: Option<u8>,
+}
+
+/// Whether a head that a reader does not know has the time as its first number: new heads of events
+/// do, and the places from here on are for what has no time.
+pub const fn unknown_has_dt(head: u8) -> bool {
+    head < 0xc0 && !(head >= 0x4c && head < 0x50)
+}
+
+/// The place of the argument of type [`ArgType::G`].
+const fn goroutine_at(args: &[&str]) -> Option<u8> {
+    let mut place = 0;
+    while place < args.len() {
+        if let [.., b'_', b'g'] | [b'g'] = args[place].as_bytes() {
+            return Some(place as u8);
+        }
+        place += 1;
+    }
+    None
 }
 
 /// What each head byte says; `None` where this version defines nothing.
@@ -524,6 +546,8 @@ const fn heads() -> [Option<Head>; 256] {
                 value,
                 with_seq,
                 arity: spec.arity(head),
+                has_dt: !spec.args.is_empty() && matches!(spec.args[0].as_bytes(), b"dt"),
+                goroutine_at: goroutine_at(spec.args),
             });
             place += 1;
         }
@@ -583,6 +607,19 @@ mod tests {
         for (byte, head) in HEADS.iter().enumerate() {
             let Some(head) = head else { continue };
             assert_eq!(head.kind.head(head.value, head.with_seq) as usize, byte);
+            let spec = head.kind.spec();
+            assert_eq!(head.has_dt, spec.has_dt());
+            assert!(!head.has_dt || unknown_has_dt(byte as u8), "{}", spec.name);
+            let of_type_g = spec
+                .args
+                .iter()
+                .position(|a| arg_type(a) == Some(ArgType::G));
+            assert_eq!(
+                head.goroutine_at.map(usize::from),
+                of_type_g,
+                "{}",
+                spec.name
+            );
             defined += 1;
         }
         let widths: usize = SPECS.iter().map(|s| s.width as usize).sum();

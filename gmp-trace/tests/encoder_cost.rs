@@ -1,5 +1,7 @@
 //! What a call of the encoder writes, byte by byte, and that it stays within its room.
 
+#![cfg(feature = "write")]
+
 use gmp_trace::event::{Found, Waker};
 use gmp_trace::id::{GId, MId, PId};
 use gmp_trace::tables::Text;

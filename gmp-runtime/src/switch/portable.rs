@@ -53,7 +53,10 @@ impl std::fmt::Debug for Context {
 impl Context {
     /// A context that nothing is suspended in yet.
     pub(crate) const fn new() -> Context {
-        Context { routine: UnsafeCell::new(None), yielder: Cell::new(ptr::null()) }
+        Context {
+            routine: UnsafeCell::new(None),
+            yielder: Cell::new(ptr::null()),
+        }
     }
 
     /// Makes a coroutine on the stack between `limit` and `top` whose first resumption calls `entry`.
@@ -121,7 +124,9 @@ pub(crate) unsafe fn enter(_scheduler: &Context, to: &Context) {
     loop {
         // SAFETY: the target is suspended and ours to resume, so nobody else touches its coroutine.
         let routine = unsafe { (*next.as_ref().routine.get()).as_mut() };
-        let Some(routine) = routine else { unreachable!("switch to a goroutine without a stack") };
+        let Some(routine) = routine else {
+            unreachable!("switch to a goroutine without a stack")
+        };
         match routine.resume(()) {
             CoroutineResult::Yield(Some(other)) => next = other,
             CoroutineResult::Yield(None) => return,

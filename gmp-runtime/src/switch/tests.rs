@@ -97,7 +97,14 @@ fn control_goes_where_the_contract_says() {
         enter(&shared.scheduler, &shared.a);
     }
     let log = shared.log.borrow();
-    let expected = ["a begins", "b begins", "a again", "scheduler", "a ends", "b ends"];
+    let expected = [
+        "a begins",
+        "b begins",
+        "a again",
+        "scheduler",
+        "a ends",
+        "b ends",
+    ];
     assert_eq!(*log, expected);
     // The coroutines have not returned; with the portable backend dropping one would unwind a stack
     // that has ended.
@@ -155,8 +162,14 @@ fn values_survive_many_switches() {
 extern "C" fn backtrace_a() -> ! {
     let s = shared();
     let trace = std::backtrace::Backtrace::force_capture().to_string();
-    assert!(trace.contains("backtrace_a"), "the goroutine's own frame is there:\n{trace}");
-    assert!(!trace.contains("a_backtrace_ends_at_the_entry"), "the host is not:\n{trace}");
+    assert!(
+        trace.contains("backtrace_a"),
+        "the goroutine's own frame is there:\n{trace}"
+    );
+    assert!(
+        !trace.contains("a_backtrace_ends_at_the_entry"),
+        "the host is not:\n{trace}"
+    );
     s.count.set(1);
     // SAFETY: the M waits in `enter`.
     unsafe { leave_to_scheduler(&s.a, &s.scheduler) }

@@ -40,7 +40,9 @@ pub(crate) type Entry = extern "C" fn() -> !;
 impl Context {
     /// A context that nothing is suspended in yet.
     pub(crate) const fn new() -> Context {
-        Context { stack_pointer: Cell::new(0) }
+        Context {
+            stack_pointer: Cell::new(0),
+        }
     }
 
     /// Lays out the stack that ends at `top` so that the first switch to this context calls `entry`.
@@ -71,9 +73,9 @@ unsafe extern "C" fn first_run() {
         ".cfi_undefined rip", // an unwinder that comes here stops
         ".cfi_undefined rbp",
         // rsp is at +8 of the picture: the resume address was popped by the jump.
-        "pop r12",       // r12 = entry; rsp 16-aligned, two zero words left above it
-        "xor ebp, ebp",  // frame-pointer walks stop
-        "call r12",      // never returns
+        "pop r12",      // r12 = entry; rsp 16-aligned, two zero words left above it
+        "xor ebp, ebp", // frame-pointer walks stop
+        "call r12",     // never returns
         "ud2",
         ".cfi_endproc",
     )

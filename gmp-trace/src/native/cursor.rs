@@ -1,0 +1,317 @@
+//! One stream of a generation: the records of one M's blocks, one after the other.
+
+use crate::anomaly::{Anomalies, AnomalyKind};
+use crate::id::{MId, ObjectId};
+use crate::limits::{MAX_ARGUMENTS, WAIT_SLOTS};
+use crate::native::blocks::{Block, BlockState};
+use crate::native::lookup::Lookup;
+use crate::native::parse::{self, Args, Stop};
+use crate::spec::{ARITY_LENGTH, HEADS, Head, Kind, unknown_has_dt};
+use crate::tables::{SiteRef, StackRef, Text};
+use crate::varint::unzigzag;
+
+/// What a wait slot of a block means.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WaitMeaning {
+    pub(super) reason: Text,
+    pub(super) object: Option<ObjectId>,
+    pub(super) site: Option<SiteRef>,
+}
+
+/// A record with its meaning still in numbers; goroutines are absolute.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Decoded {
+    /// Its head; `None` for one that this version does not know.
+    pub(super) head: Option<Head>,
+    /// The head byte itself.
+    pub(super) byte: u8,
+    pub(super) args: Args,
+    /// Where the text of a record with a length of its own is in the payload.
+    tail: (usize, usize),
+}
+
+/// What the block that was just opened says its M held.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Opened {
+    /// Whether blocks before it are missing, so that nothing else is known of the M.
+    pub(super) after_gap: bool,
+    /// Whether it is the first of the generation.
+    pub(super) first: bool,
+    pub(super) g: Option<crate::id::GId>,
+    pub(super) p: Option<crate::id::PId>,
+}
+
+/// What every cursor of a generation needs to decode.
+pub(super) struct Environment<'a> {
+    pub(super) arities: &'a [u8; 256],
+    pub(super) lookup: &'a Lookup,
+    pub(super) anomalies: &'a mut Anomalies,
+}
+
+/// Reads the records of one stream.
+#[derive(Debug)]
+pub(super) struct Cursor {
+    /// The M whose events these are.
+    pub(super) m: Option<MId>,
+    /// Time of the record, in units of the clock.
+    pub(super) time: u64,
+    /// The record that is next to be given, while `ready`.
+    pub(super) record: Decoded,
+    /// Whether `record` was decoded and not yet given.
+    pub(super) ready: bool,
+    /// Where the next event happened.
+    pub(super) stack: Option<StackRef>,
+    /// Set where a block was opened whose head the order has not seen.
+    pub(super) opened: Option<Opened>,
+    blocks: std::vec::IntoIter<Block>,
+    block: Option<Block>,
+    position: usize,
+    last_goroutine: u64,
+    waits: Vec<Option<WaitMeaning>>,
+    events: u64,
+    next_sequence: u32,
+}
+
+impl Cursor {
+    /// A cursor over `blocks`, which are in order of their sequence.
+    pub(super) fn new(m: Option<MId>, blocks: Vec<Block>) -> Cursor {
+        Cursor {
+            m,
+            time: 0,
+            record: Decoded {
+                head: None,
+                byte: 0,
+                args: [0; MAX_ARGUMENTS],
+                tail: (0, 0),
+            },
+            ready: false,
+            stack: None,
+            opened: None,
+            blocks: blocks.into_iter(),
+            block: None,
+            position: 0,
+            last_goroutine: 0,
+            waits: vec![None; WAIT_SLOTS],
+            events: 0,
+            next_sequence: 0,
+        }
+    }
+
+    /// Where the block of the record begins in the file.
+    pub(super) fn offset(&self) -> u64 {
+        self.block.as_ref().map_or(0, |block| block.offset)
+    }
+
+    /// The text of the record, one with a length of its own.
+    pub(super) fn tail(&self) -> &[u8] {
+        let (start, end) = self.record.tail;
+        self.block
+            .as_ref()
+            .and_then(|b| b.payload.get(start..end))
+            .unwrap_or_default()
+    }
+
+    /// The meaning of wait slot `slot`.
+    #[inline]
+    pub(super) fn wait(&self, slot: u64) -> Option<WaitMeaning> {
+        usize::try_from(slot)
+            .ok()
+            .and_then(|slot| self.waits.get(slot).copied().flatten())
+    }
+
+    /// Decodes the next record that is not a definition; returns false at the end of the stream.
+    #[inline]
+    pub(super) fn advance(&mut self, environment: &mut Environment<'_>) -> bool {
+        loop {
+            let Some(block) = &self.block else {
+                if !self.next_block(environment) {
+                    return false;
+                }
+                continue;
+            };
+            let rest = block.payload.get(self.position..).unwrap_or_default();
+            match parse::record(rest, environment.arities, &mut self.record.args) {
+                Ok(raw) => {
+                    let end = block.payload.len() - raw.rest.len();
+                    self.record.byte = raw.head;
+                    self.record.head = HEADS[raw.head as usize];
+                    self.record.tail = (end - raw.tail.len(), end);
+                    self.position = end;
+                    if self.interpret(environment) {
+                        self.ready = true;
+                        return true;
+                    }
+                }
+                Err(stop) => self.end_block(stop, environment),
+            }
+        }
+    }
+
+    /// Brings the state of the block up to the record; returns false for one that is not given on.
+    #[inline]
+    fn interpret(&mut self, environment: &mut Environment<'_>) -> bool {
+        let Some(head) = self.record.head else {
+            self.interpret_unknown(environment);
+            return true;
+        };
+        let args = &mut self.record.args;
+        if head.has_dt && head.kind != Kind::Log {
+            self.time = self.time.saturating_add(args[0]);
+        }
+        if let Some(at) = head.goroutine_at {
+            let place = &mut args[at as usize];
+            self.last_goroutine = self.last_goroutine.wrapping_add_signed(unzigzag(*place));
+            *place = self.last_goroutine;
+        }
+        match head.kind {
+            Kind::WaitDef => {
+                self.define_wait(environment);
+                return false;
+            }
+            Kind::AtStack => {
+                self.stack = environment.lookup.stack_ref(args[0]);
+                if self.stack.is_none() {
+                    environment
+                        .anomalies
+                        .add(AnomalyKind::MissingTable, self.offset(), 0);
+                }
+                return false;
+            }
+            Kind::CpuSample => self.time = args[0],
+            Kind::Log => return self.interpret_log(environment),
+            _ => {}
+        }
+        self.events += u64::from(head.kind.spec().events);
+        true
+    }
+
+    /// Takes the time of a record that this version does not know, and leaves its first numbers in
+    /// `args`, the others being 0.
+    #[cold]
+    fn interpret_unknown(&mut self, environment: &mut Environment<'_>) {
+        let arity = environment.arities[self.record.byte as usize];
+        let mut args = [0; MAX_ARGUMENTS];
+        if arity == ARITY_LENGTH {
+            let tail = self.tail();
+            for count in 1..=4 {
+                if parse::leading_numbers(tail, count, &mut args).is_none() {
+                    break;
+                }
+            }
+        } else {
+            let numbers = usize::from(arity).min(MAX_ARGUMENTS);
+            args[..numbers].copy_from_slice(&self.record.args[..numbers]);
+        }
+        if unknown_has_dt(self.record.byte) {
+            self.time = self.time.saturating_add(args[0]);
+        }
+        self.record.args = args;
+        self.events += 1;
+        environment
+            .anomalies
+            .add(AnomalyKind::UnknownKind, self.offset(), 0);
+    }
+
+    fn interpret_log(&mut self, environment: &mut Environment<'_>) -> bool {
+        let mut args = [0; MAX_ARGUMENTS];
+        let numbers = Kind::Log.spec().args.len();
+        let (start, end) = self.record.tail;
+        let Some(text) = parse::leading_numbers(self.tail(), numbers, &mut args) else {
+            let bytes = (end - start) as u64;
+            environment
+                .anomalies
+                .add(AnomalyKind::BadRecord, self.offset(), bytes);
+            return false;
+        };
+        self.record.tail = (end - text.len(), end);
+        self.record.args = args;
+        self.time = self.time.saturating_add(args[0]);
+        self.events += 1;
+        true
+    }
+
+    #[cold]
+    fn define_wait(&mut self, environment: &mut Environment<'_>) {
+        let [slot, reason, object, site, ..] = self.record.args;
+        let offset = self.offset();
+        let (lookup, anomalies) = (environment.lookup, &mut *environment.anomalies);
+        let reason = lookup.text(reason).unwrap_or_else(|| {
+            anomalies.add(AnomalyKind::MissingTable, offset, 0);
+            Text::EMPTY
+        });
+        let known_site = lookup.site_ref(site);
+        if known_site.is_none() && site != 0 {
+            anomalies.add(AnomalyKind::MissingTable, offset, 0);
+        }
+        match usize::try_from(slot)
+            .ok()
+            .and_then(|slot| self.waits.get_mut(slot))
+        {
+            Some(place) => {
+                let object = ObjectId::new(object);
+                *place = Some(WaitMeaning {
+                    reason,
+                    object,
+                    site: known_site,
+                });
+            }
+            None => anomalies.add(AnomalyKind::BadRecord, offset, 0),
+        }
+    }
+
+    /// Opens the next block of the stream; returns false where there is none.
+    #[cold]
+    fn next_block(&mut self, environment: &mut Environment<'_>) -> bool {
+        let Some(block) = self.blocks.next() else {
+            return false;
+        };
+        let missing = block.sequence.wrapping_sub(self.next_sequence);
+        if missing != 0 {
+            let missing = u64::from(missing);
+            environment
+                .anomalies
+                .add(AnomalyKind::MissingBlock, block.offset, missing);
+        }
+        let first = self.next_sequence == 0;
+        let after_gap = missing != 0 || self.opened.is_some_and(|o| o.after_gap);
+        self.next_sequence = block.sequence.wrapping_add(1);
+        self.opened = Some(Opened {
+            after_gap: after_gap || block.state == BlockState::Damaged,
+            first,
+            g: block.g,
+            p: block.p,
+        });
+        self.position = 0;
+        self.time = block.base_time;
+        self.last_goroutine = block.g.map_or(0, crate::id::GId::get);
+        self.waits.fill(None);
+        self.stack = None;
+        self.events = 0;
+        self.block = Some(block);
+        true
+    }
+
+    /// Closes the block at a place where no record could be read.
+    #[cold]
+    fn end_block(&mut self, stop: Stop, environment: &mut Environment<'_>) {
+        let Some(block) = self.block.take() else {
+            return;
+        };
+        let left = block.payload.len().saturating_sub(self.position) as u64;
+        match block.state {
+            BlockState::Damaged => {}
+            BlockState::Open if stop != Stop::Bad => {}
+            _ if left > 0 => {
+                environment
+                    .anomalies
+                    .add(AnomalyKind::BadRecord, block.offset, left);
+            }
+            BlockState::Whole { events } if u64::from(events) != self.events => {
+                environment
+                    .anomalies
+                    .add(AnomalyKind::CountMismatch, block.offset, 0);
+            }
+            _ => {}
+        }
+    }
+}

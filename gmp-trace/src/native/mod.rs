@@ -1,0 +1,147 @@
+//! Reading the native format: bytes → blocks → generations → records of each M → events in the order
+//! of cause.
+//!
+//! | file | gives |
+//! |---|---|
+//! | `source` | bytes as they come |
+//! | `parse` | headers and records of a slice (the parser library is here and nowhere else) |
+//! | `blocks` | blocks that passed their checksums, after damage the next one |
+//! | `generation` | blocks that belong together |
+//! | `lookup` | strings, sites and stacks of a generation |
+//! | `cursor` | records of one M, one after the other |
+//! | `states`, `order` | which of them may go next |
+//! | `bodies` | what a record says |
+//! | `merge` | events of a generation |
+
+mod blocks;
+mod bodies;
+mod clock;
+mod cursor;
+mod generation;
+mod lookup;
+mod merge;
+mod order;
+mod parse;
+mod source;
+mod states;
+
+use std::io::Read;
+
+use crate::anomaly::Anomalies;
+use crate::error::Error;
+use crate::event::Event;
+use crate::info::{TraceFormat, TraceInfo};
+use crate::native::blocks::Blocks;
+use crate::native::clock::Clock;
+use crate::native::generation::Assembler;
+use crate::native::merge::{BATCH, Merge, Shared};
+use crate::tables::Tables;
+
+/// Reads a native trace. Holds one generation and the part of the next that was read with it.
+pub(crate) struct NativeReader {
+    blocks: Blocks,
+    assembler: Assembler,
+    shared: Shared,
+    merge: Option<Merge>,
+    batch: Vec<Event>,
+    strict: bool,
+    done: bool,
+}
+
+impl NativeReader {
+    /// Reads the file header.
+    pub(crate) fn open(source: Box<dyn Read + Send>, strict: bool) -> Result<NativeReader, Error> {
+        let mut anomalies = Anomalies::default();
+        let (blocks, head) = Blocks::open(source, &mut anomalies)?;
+        let (major, minor) = head.version;
+        let clock = Clock::new(head.ticks_per_second);
+        let mut info = TraceInfo::new(TraceFormat::Native { major, minor }, clock.resolution());
+        info.process_id = (head.process_id != 0).then_some(head.process_id);
+        let shared = Shared {
+            arities: Box::new(*blocks.arities()),
+            tables: Tables::new(),
+            anomalies,
+            info,
+            clock,
+            last_ticks: 0,
+        };
+        Ok(NativeReader {
+            blocks,
+            assembler: Assembler::default(),
+            shared,
+            merge: None,
+            batch: Vec::with_capacity(BATCH + 2),
+            strict,
+            done: false,
+        })
+    }
+
+    /// Reads the next events; there are none only at the end of the trace.
+    pub(crate) fn next_batch(&mut self) -> Result<&[Event], Error> {
+        self.batch.clear();
+        while self.batch.is_empty() && !self.done {
+            match &mut self.merge {
+                Some(merge) => {
+                    if !merge.fill(&mut self.shared, &mut self.batch) {
+                        self.merge = None;
+                    }
+                }
+                None => self.next_generation()?,
+            }
+            self.refuse_damage()?;
+        }
+        Ok(&self.batch)
+    }
+
+    fn next_generation(&mut self) -> Result<(), Error> {
+        let next = self
+            .assembler
+            .next(&mut self.blocks, &mut self.shared.anomalies);
+        let info = &mut self.shared.info;
+        info.blocks = self.assembler.blocks;
+        info.bytes = self.blocks.offset();
+        info.lost_events = self.assembler.lost;
+        match next? {
+            Some(generation) => {
+                self.merge = Some(Merge::new(generation, &mut self.shared, &mut self.batch));
+            }
+            None => {
+                info.finished = Some(self.assembler.finished());
+                self.done = true;
+            }
+        }
+        Ok(())
+    }
+
+    /// A strict reader stops at the first damage.
+    fn refuse_damage(&mut self) -> Result<(), Error> {
+        if !self.strict {
+            return Ok(());
+        }
+        match self.shared.anomalies.as_error() {
+            Some(error) => {
+                self.batch.clear();
+                self.done = true;
+                Err(error)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The events that [`NativeReader::next_batch`] gave last.
+    pub(crate) fn batch(&self) -> &[Event] {
+        &self.batch
+    }
+
+    pub(crate) fn tables(&self) -> &Tables {
+        &self.shared.tables
+    }
+
+    pub(crate) fn anomalies(&self) -> &Anomalies {
+        &self.shared.anomalies
+    }
+
+    pub(crate) fn info(&self) -> &TraceInfo {
+        &self.shared.info
+    }
+}
