@@ -84,15 +84,15 @@ pub(super) fn reserve() -> Result<(), StackError> {
     }
 }
 
-/// The part size to try first: the preferred one, or what leaves most of a limited address space to the
-/// program.
+/// The part size to try first: the preferred one, or what leaves at least half of a limited address space
+/// to the program.
 fn first_part_shift() -> u32 {
     let room = if memory::counts_every_reservation() {
         // Every reserved byte counts as used on the whole machine, so take little.
         1 << 30
     } else {
         match memory::address_space_limit() {
-            Some(limit) => limit / 4,
+            Some(limit) => limit / 2,
             None => return PREFERRED_PART_SHIFT,
         }
     };
@@ -210,9 +210,11 @@ pub(super) fn stack_at(address: usize) -> Option<Stack> {
     })
 }
 
-/// The smallest size class whose stride is at least `size` bytes; `None` above 8 MiB.
+/// The smallest size class whose stride is at least `size` bytes, and of which the guard takes no more
+/// than a quarter (where pages are large, the small classes are not used); `None` above 8 MiB.
 pub(crate) fn class_for(size: usize) -> Option<u8> {
-    (0..CLASSES as u8).find(|&class| stride(class) >= size)
+    (0..CLASSES as u8)
+        .find(|&class| stride(class) >= size && guard::size(class) <= stride(class) / 4)
 }
 
 /// Bytes of address space of one stack of a class.
@@ -373,5 +375,30 @@ mod tests {
         let mappings = largest_mappings(50).unwrap();
         assert!(mappings.part_shift < 50);
         assert_eq!(mappings.stacks.len(), CLASSES << mappings.part_shift);
+    }
+
+    #[test]
+    fn a_limited_address_space_gives_a_smaller_range() {
+        const NAME: &str = "stack::arena::tests::a_limited_address_space_gives_a_smaller_range";
+        if crate::test_child::requested_case().is_none() {
+            let output = crate::test_child::run(NAME, "limit");
+            assert!(output.status.success(), "{output:?}");
+            assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"));
+            return;
+        }
+        let bytes = 2 << 30;
+        let limit = libc::rlimit {
+            rlim_cur: bytes,
+            rlim_max: bytes,
+        };
+        // SAFETY: `limit` is a local variable.
+        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &limit) }, 0);
+        reserve().unwrap();
+        // ordering: Relaxed; the same thread wrote it.
+        let len = ARENA.len.load(Ordering::Relaxed) as u64;
+        assert!((bytes / 8..=bytes / 2).contains(&len), "{len}");
+        let stack = crate::stack::StackPool::global().unwrap().take(2).unwrap();
+        // SAFETY: the stack is ours.
+        unsafe { (stack.limit() as *mut u8).write(1) };
     }
 }

@@ -17,12 +17,18 @@ use std::ptr::null_mut;
 ///
 /// 32 KiB where that is an eighth of the stack or less. A stack of 64 or 128 KiB has half of that: with a
 /// full guard the smallest stack would be half guard, and whoever chooses such stacks does so to have
-/// many, not to call into deep C code.
-pub(crate) const fn size(class: u8) -> usize {
-    if arena::stride(class) >= 256 << 10 {
+/// many, not to call into deep C code. A guard is at least a page, and pages are not 4 KiB everywhere.
+#[inline]
+pub(crate) fn size(class: u8) -> usize {
+    let wanted = if arena::stride(class) >= 256 << 10 {
         32 << 10
     } else {
         16 << 10
+    };
+    if cfg!(target_arch = "x86_64") {
+        wanted
+    } else {
+        wanted.max(memory::page_size())
     }
 }
 

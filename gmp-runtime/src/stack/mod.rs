@@ -57,7 +57,8 @@ impl fmt::Display for StackError {
             StackError::Exhausted { stride, count } => write!(
                 f,
                 "all {count} goroutine stacks of {} KiB are in use; smaller stacks \
-                 (Builder::stack_size) or fewer started goroutines are needed",
+                 (Builder::stack_size), fewer started goroutines, or more address space (ulimit -v) \
+                 are needed",
                 stride >> 10
             ),
             StackError::TooManyMappings => f.write_str(
