@@ -3,7 +3,10 @@
 #![forbid(unsafe_code)]
 
 pub mod analysis;
+pub mod cli;
 pub mod diag;
 pub mod input;
 pub mod machine;
+pub mod render;
+pub mod session;
 pub mod units;

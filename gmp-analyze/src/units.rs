@@ -82,9 +82,13 @@ pub fn count(n: u64) -> String {
     text
 }
 
-/// A count and its noun: `1 event`, `2 events`.
+/// A count and its noun: `1 event`, `2 events`, `2 searches`.
 pub fn counted(n: u64, noun: &str) -> String {
-    let plural = if n == 1 { "" } else { "s" };
+    let plural = match n {
+        1 => "",
+        _ if noun.ends_with("ch") => "es",
+        _ => "s",
+    };
     format!("{} {noun}{plural}", count(n))
 }
 
@@ -156,6 +160,7 @@ mod tests {
         assert_eq!(count(12_345_678), "12 345 678");
         assert_eq!(counted(1, "event"), "1 event");
         assert_eq!(counted(2_000, "event"), "2 000 events");
+        assert_eq!(counted(2, "search"), "2 searches");
         assert_eq!(bytes(812), "812 B");
         assert_eq!(bytes(1_234), "1.23 kB");
         assert_eq!(bytes(999_999), "1.00 MB");

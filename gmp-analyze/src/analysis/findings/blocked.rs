@@ -189,9 +189,14 @@ fn blocked_at(report: &Report, site: usize, waits: Vec<&OpenWaitRow>) -> Finding
         Evidence::new("ids", Value::Text(ids(&waits))),
         Evidence::new("since", Value::Time(since_begin(report, first))),
         Evidence::new("for", Value::Duration(waited)),
-        Evidence::new("waits there that ended", Value::Count(ended)),
-        Evidence::new("longest of those", Value::Duration(row.longest_ended)),
     ];
+    if ended > 0 {
+        evidence.push(Evidence::new("waits there that ended", Value::Count(ended)));
+        evidence.push(Evidence::new(
+            "longest of those",
+            Value::Duration(row.longest_ended),
+        ));
+    }
     if !objects.is_empty() {
         evidence.push(Evidence::new(
             "distinct objects",

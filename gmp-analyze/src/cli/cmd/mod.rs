@@ -1,0 +1,18 @@
+//! The commands: each takes its arguments, asks the analysis, and has the answer rendered.
+
+mod check;
+mod events;
+mod report;
+
+use super::args::Command;
+use super::{Failure, Verdict};
+use std::io::Write;
+
+/// Runs `command` with its answer to `out`.
+pub(super) fn run(command: Command, out: &mut dyn Write) -> Result<Verdict, Failure> {
+    match command {
+        Command::Report(args) => report::run(&args, out),
+        Command::Check(args) => check::run(&args, out),
+        Command::Events(args) => events::run(&args, out),
+    }
+}

@@ -1,0 +1,13 @@
+//! Answers as text, JSON and CSV, all from the same tables.
+
+pub mod checked;
+pub mod csv;
+pub mod events;
+pub mod json;
+pub mod sections;
+pub mod table;
+pub mod text;
+
+mod overview;
+mod shorten;
+mod style;

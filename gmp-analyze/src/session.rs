@@ -1,0 +1,35 @@
+//! One trace read from its begin to its end, and what was made of it.
+
+use crate::analysis::collect::Collector;
+use crate::analysis::report::Report;
+use crate::input::{self, Input};
+use crate::machine::{Machine, Outcome, Sink};
+use std::ffi::OsStr;
+
+/// Gives every event that is left of `input` to a machine with this sink.
+///
+/// # Errors
+///
+/// When the file cannot be read any further.
+pub fn run<S: Sink>(input: &mut Input, sink: S) -> Result<Outcome<S>, input::Error> {
+    let mut machine = Machine::new(sink);
+    input.for_each_event(|event, _| machine.event(event))?;
+    Ok(machine.finish())
+}
+
+/// The report on the trace at `path`; `lives` asks for the list of every goroutine, `progress` for
+/// a bar on the terminal.
+///
+/// # Errors
+///
+/// When there is no such file, it cannot be read, or it is no trace that can be read.
+pub fn report(path: &OsStr, lives: bool, progress: bool) -> Result<Report, input::Error> {
+    let mut input = input::open(path, progress)?;
+    let outcome = run(&mut input, Collector::new(lives))?;
+    Ok(Report::new(
+        outcome,
+        input.facts(),
+        input.tables(),
+        input.anomalies(),
+    ))
+}
