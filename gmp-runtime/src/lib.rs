@@ -16,6 +16,11 @@ mod lock;
 mod prim;
 #[allow(
     dead_code,
+    reason = "the scheduler above does not use every operation yet"
+)]
+mod procs;
+#[allow(
+    dead_code,
     unused_imports,
     reason = "the scheduler above does not use every operation yet"
 )]
