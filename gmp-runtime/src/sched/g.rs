@@ -25,7 +25,7 @@ use std::cell::{Cell, UnsafeCell};
 use std::mem::MaybeUninit;
 use std::panic::Location;
 
-use crate::fatal;
+use crate::fatal::fatal;
 use crate::prim::atomic::{AtomicPtr, AtomicU32, Ordering};
 use crate::sched::Sched;
 use crate::sched::m::M;
@@ -236,12 +236,12 @@ impl G {
             Some(m) => (m.id as i64, m.p().map_or(-1, |p| i64::from(p.id))),
             None => (-1, -1),
         };
-        fatal::fatal(format_args!(
+        fatal!(
             "goroutine {} on M {m}, P {p}: state {} cannot become {}",
             self.id.get(),
             GState::name(from),
             GState::name(to),
-        ))
+        )
     }
 
     /// The number of its state.

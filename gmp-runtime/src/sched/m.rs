@@ -1,7 +1,8 @@
 //! An M: one thread, with or without a P.
 
-use std::cell::{Cell, UnsafeCell};
+use std::cell::Cell;
 
+use crate::fatal::fatal;
 use crate::prim::atomic::{AtomicPtr, AtomicU32, Ordering};
 use crate::sched::Sched;
 use crate::sched::g::G;
@@ -56,8 +57,6 @@ pub(crate) struct M {
     pub(crate) idle_link: Cell<Option<MRef>>,
     /// What this M records with. This M's, and the tracer's under its protocol.
     pub(crate) tracer: crate::trace::ThreadTrace,
-    /// Work taken out of a queue in a batch, on its way to another. This M's.
-    pub(crate) batch: UnsafeCell<Vec<GRef>>,
 }
 
 // SAFETY: fields that are not atomic belong to the thread of the M, or to whoever holds the lock
@@ -80,7 +79,6 @@ impl M {
             parker: AtomicU32::new(0),
             idle_link: Cell::new(None),
             tracer: crate::trace::ThreadTrace::new(id),
-            batch: UnsafeCell::new(Vec::new()),
         }
     }
 
@@ -182,5 +180,5 @@ impl std::fmt::Debug for M {
 #[cold]
 #[inline(never)]
 fn no_p(m: u64) -> ! {
-    crate::fatal::fatal(format_args!("M {m} has no P where it needs one"))
+    fatal!("M {m} has no P where it needs one")
 }

@@ -1,0 +1,204 @@
+//! Which goroutine runs next: the short answer and the long one.
+//!
+//! [`next_here`] is the short answer, asked on the stack of a goroutine that leaves: the head of this
+//! P's own queue, when nothing else has to be looked at. [`find`] is the long one, asked on the M's own
+//! stack, and has Go's order (`findRunnable`), top to bottom.
+
+use crate::sched::g::transition;
+use crate::sched::m::M;
+use crate::sched::p::P;
+use crate::sched::refs::{GRef, PRef};
+use crate::sched::{steal, timers};
+use crate::trace::{Found, Leave};
+
+/// Every so many turns of a P the global queue comes first (Go's `schedule`: 61).
+pub(crate) const GLOBAL_QUEUE_TICK: u32 = 61;
+
+/// How often a spinning M goes round the other Ps before it gives up (Go's `stealWork`: 4).
+pub(crate) const STEAL_ROUNDS: u32 = 4;
+
+/// The next goroutine of this P, made ready to be switched to; `None` when the scheduler has to think.
+/// Records that `leaving` leaves in the way `how`.
+#[inline(always)]
+pub(crate) fn next_here(m: &M, leaving: GRef, how: Leave) -> Option<GRef> {
+    let p = m.held_p();
+    if !needs_thought(m, &p)
+        && let Some((next, from_runnext)) = p.runq.get()
+    {
+        let found = if from_runnext { Found::Runnext } else { Found::Local };
+        m.tracer.switch(m, leaving, how, next, found);
+        start_here(m, &p, next, from_runnext);
+        return Some(next);
+    }
+    m.tracer.leave(m, leaving, how);
+    m.set_current(None);
+    None
+}
+
+/// Whether something other than the head of the queue may come first.
+#[inline(always)]
+fn needs_thought(m: &M, p: &P) -> bool {
+    p.wants_attention()
+        || (p.tick().is_multiple_of(GLOBAL_QUEUE_TICK) && m.sched.global_len() != 0)
+        || p.timers_may_be_due()
+}
+
+/// Makes `g`, which was taken from a queue, the one that runs on `m` with `p`.
+#[inline(always)]
+pub(crate) fn start_here(m: &M, p: &P, g: GRef, inherits_slice: bool) {
+    if g.stack.get().is_none() {
+        crate::spawn::give_stack(p, g);
+    }
+    p.count_start(inherits_slice);
+    g.set_m(m.reference());
+    m.set_current(Some(g));
+    transition!(g, Runnable => Running);
+}
+
+/// A goroutine to run, and how it was found.
+#[derive(Debug)]
+pub(crate) struct Choice {
+    pub(crate) g: GRef,
+    pub(crate) found: Found,
+    pub(crate) inherits_slice: bool,
+}
+
+impl Choice {
+    fn new(g: GRef, found: Found) -> Choice {
+        Choice { g, found, inherits_slice: found == Found::Runnext }
+    }
+}
+
+/// A goroutine to run on `m`, which has a P now and when this returns; sleeps while there is none.
+/// `None` when the scheduler stops: then `m` may have no P.
+pub(crate) fn find(m: &M) -> Option<Choice> {
+    let sched = m.sched;
+    loop {
+        // 1. The end of the scheduler comes before everything else.
+        if sched.stopping() {
+            return None;
+        }
+        let p = m.held_p();
+
+        // 2. Timers of this P that are due.
+        timers::run_due(m, &p);
+
+        // 3. The global queue, every 61st turn: two goroutines that ready one another for ever would
+        // else keep it waiting for ever.
+        if p.tick().is_multiple_of(GLOBAL_QUEUE_TICK)
+            && sched.global_len() != 0
+            && let Some(g) = sched.get_global()
+        {
+            return Some(Choice::new(g, Found::Global));
+        }
+
+        // 4. This P's own queue.
+        if let Some((g, from_runnext)) = p.runq.get() {
+            let found = if from_runnext { Found::Runnext } else { Found::Local };
+            return Some(Choice::new(g, found));
+        }
+
+        // 5. The global queue, in a batch.
+        if sched.global_len() != 0
+            && let Some(g) = sched.get_global_batch(m, &p)
+        {
+            return Some(Choice::new(g, Found::Global));
+        }
+
+        // 6. The other Ps, while not too many look there already.
+        if m.spinning.get() || sched.idle.may_spin(sched.proc_count()) {
+            if !m.spinning.get() {
+                begin_spinning(m);
+            }
+            match steal::steal_work(m, &p) {
+                steal::Outcome::Stolen(g, found) => return Some(Choice::new(g, found)),
+                steal::Outcome::TimersRan => continue,
+                steal::Outcome::Nothing => {}
+            }
+        }
+
+        // 7. Nothing anywhere: give up the P, look once more, sleep.
+        if !go_idle(m) {
+            return None;
+        }
+    }
+}
+
+/// Gives the P to the idle list and sleeps until there may be work; comes back with a P. False when
+/// the scheduler stops.
+fn go_idle(m: &M) -> bool {
+    let sched = m.sched;
+    {
+        let mut shared = sched.shared.lock();
+        if shared.global.len() != 0 || sched.stopping() {
+            return !sched.stopping();
+        }
+        if !m.spinning.get() && sched.idle.need_spinning() {
+            drop(shared);
+            begin_spinning(m);
+            return true;
+        }
+        let p = m.release_p();
+        shared.put_idle_p(p);
+        sched.idle.p_idle();
+    }
+    if m.spinning.get() {
+        m.tracer.spin_end(m, false);
+        m.spinning.set(false);
+        sched.idle.end_spinning();
+        sched.idle.sleep_fence();
+        if let Some(p) = look_once_more(m) {
+            m.acquire_p(p);
+            begin_spinning(m);
+            return true;
+        }
+    }
+    if let Some(p) = timers::wait_for_next(m) {
+        m.acquire_p(p);
+        begin_spinning(m);
+        timers::run_due_everywhere(m);
+        return true;
+    }
+    sleep(m)
+}
+
+/// The second look of the protocol in [`sched::idle`](crate::sched::idle): a P to go on with if some
+/// queue is not empty.
+fn look_once_more(m: &M) -> Option<PRef> {
+    let sched = m.sched;
+    let work = sched.global_len() != 0 || sched.procs().any(|p| !p.runq.is_empty());
+    if work { sched.take_idle_p() } else { None }
+}
+
+/// Goes to the list of idle Ms and sleeps until it is given a P.
+fn sleep(m: &M) -> bool {
+    let sched = m.sched;
+    m.tracer.m_park(m);
+    sched.shared.lock().put_idle_m(m.reference());
+    match m.sleep(|| sched.stopping()) {
+        Some(p) => {
+            m.acquire_p(p);
+            if m.spinning.get() {
+                m.tracer.spin_begin(m);
+            }
+            true
+        }
+        None => false,
+    }
+}
+
+fn begin_spinning(m: &M) {
+    m.spinning.set(true);
+    m.sched.idle.begin_spinning();
+    m.tracer.spin_begin(m);
+}
+
+/// An M that spun has found work: another one may look for more (Go's `resetspinning`).
+pub(crate) fn found_work(m: &M) {
+    if m.spinning.get() {
+        m.tracer.spin_end(m, true);
+        m.spinning.set(false);
+        m.sched.idle.end_spinning();
+        m.sched.wake_p_if_needed();
+    }
+}

@@ -1,0 +1,453 @@
+//! The scheduler: what goroutines, Ms and Ps share.
+//!
+//! [`find`] is the heart; [`park`] is how a goroutine leaves and comes back; [`idle`] has the argument
+//! why no work is lost; [`worker`] is the life of a thread; [`shutdown`] its end.
+
+pub(crate) mod current;
+pub(crate) mod find;
+pub(crate) mod g;
+pub(crate) mod idle;
+pub(crate) mod inject;
+pub(crate) mod m;
+pub(crate) mod p;
+pub(crate) mod park;
+pub(crate) mod refs;
+pub(crate) mod runq;
+pub(crate) mod shutdown;
+pub(crate) mod steal;
+pub(crate) mod sysmon;
+pub(crate) mod table;
+pub(crate) mod timers;
+pub(crate) mod worker;
+
+use std::io;
+
+use crate::lock::{Rank, SpinLock};
+use crate::prim::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use crate::sched::idle::IdleCounters;
+use crate::sched::inject::GList;
+use crate::sched::m::M;
+use crate::sched::p::P;
+use crate::sched::refs::{GRef, MRef, PRef};
+use crate::sched::table::GTable;
+use crate::sched::timers::Timekeeper;
+use crate::sched::worker::SpawnRequests;
+use crate::stack::{SizeClass, StackPool};
+use crate::sys::memory_barrier;
+
+/// How many goroutines an M takes out of the global queue at most (Go: half a ring).
+const GLOBAL_BATCH: u32 = 128;
+
+/// How many numbers of goroutines a P takes at once (Go: 16).
+const ID_BATCH: u64 = 16;
+
+/// How many free goroutines a P keeps, and how many it gives away or takes at once (Go's `gfput`).
+const FREE_GOROUTINES_KEPT: u32 = 64;
+const FREE_GOROUTINES_MOVED: u32 = 32;
+
+/// What is under the scheduler's lock.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    /// The global run queue.
+    pub(crate) global: GList,
+    /// Ms that sleep, last in first.
+    idle_ms: Option<MRef>,
+    idle_m_count: u32,
+    /// Ps that nobody holds.
+    idle_ps: Option<PRef>,
+    /// Ps that wait for the spawner to make an M.
+    awaiting_ps: Option<PRef>,
+    /// Free goroutines.
+    free: GList,
+}
+
+impl Shared {
+    /// Puts `p` on the idle list. The caller counts it.
+    pub(crate) fn put_idle_p(&mut self, p: PRef) {
+        p.link.set(self.idle_ps);
+        self.idle_ps = Some(p);
+    }
+
+    fn take_idle_p(&mut self) -> Option<PRef> {
+        let p = self.idle_ps?;
+        self.idle_ps = p.link.take();
+        Some(p)
+    }
+
+    /// Puts `m` on the list of those that sleep.
+    pub(crate) fn put_idle_m(&mut self, m: MRef) {
+        m.idle_link.set(self.idle_ms);
+        self.idle_ms = Some(m);
+        self.idle_m_count += 1;
+    }
+
+    fn take_idle_m(&mut self) -> Option<MRef> {
+        let m = self.idle_ms?;
+        self.idle_ms = m.idle_link.take();
+        self.idle_m_count -= 1;
+        Some(m)
+    }
+}
+
+/// One scheduler.
+#[derive(Debug)]
+pub(crate) struct Sched {
+    pub(crate) shared: SpinLock<Shared>,
+    /// The length of the global queue. Written under the lock.
+    global_len: AtomicU32,
+    pub(crate) idle: IdleCounters,
+    procs: Box<[P]>,
+    /// Every M, in the order of their numbers. Only the spawner and the thread of `run` add to it.
+    ms: SpinLock<Vec<Box<M>>>,
+    pub(crate) table: GTable,
+    pub(crate) stacks: StackPool,
+    /// The class of the stacks that goroutines get.
+    pub(crate) stack_class: SizeClass,
+    pub(crate) timekeeper: Timekeeper,
+    pub(crate) spawn_requests: SpawnRequests,
+    pub(crate) sysmon: sysmon::Sysmon,
+    next_id: AtomicU64,
+    stopping: AtomicBool,
+    /// Handles through which somebody may still reach a goroutine when the scheduler has ended.
+    pub(crate) handles: AtomicU64,
+    /// What the tracer knows of this scheduler.
+    pub(crate) tracer: crate::trace::SchedTrace,
+}
+
+impl Sched {
+    /// A scheduler with `procs` Ps, all idle.
+    ///
+    /// # Errors
+    /// When the kernel gives no address space for goroutines.
+    pub(crate) fn new(procs: u32, stack_class: SizeClass) -> io::Result<Sched> {
+        let asymmetric = memory_barrier::register().is_ok();
+        let sched = Sched {
+            shared: SpinLock::new(
+                Rank::Sched,
+                Shared {
+                    global: GList::new(),
+                    idle_ms: None,
+                    idle_m_count: 0,
+                    idle_ps: None,
+                    awaiting_ps: None,
+                    free: GList::new(),
+                },
+            ),
+            global_len: AtomicU32::new(0),
+            idle: IdleCounters::new(asymmetric),
+            procs: (0..procs).map(P::new).collect(),
+            ms: SpinLock::new(Rank::Sched, Vec::new()),
+            table: GTable::reserve()?,
+            stacks: StackPool::new(),
+            stack_class,
+            timekeeper: Timekeeper::new(),
+            spawn_requests: SpawnRequests::default(),
+            sysmon: sysmon::Sysmon::default(),
+            next_id: AtomicU64::new(1),
+            stopping: AtomicBool::new(false),
+            handles: AtomicU64::new(0),
+            tracer: crate::trace::SchedTrace::default(),
+        };
+        Ok(sched)
+    }
+
+    /// Puts every P on the idle list, the first one first. Once, before anything else.
+    pub(crate) fn make_procs_idle(&'static self) {
+        let mut shared = self.shared.lock();
+        for p in self.procs.iter().rev() {
+            // SAFETY: Ps are in the scheduler's list.
+            shared.put_idle_p(unsafe { PRef::new(p) });
+            self.idle.p_idle();
+        }
+    }
+
+    /// How many Ps there are.
+    #[inline(always)]
+    pub(crate) fn proc_count(&self) -> u32 {
+        self.procs.len() as u32
+    }
+
+    /// Every P.
+    pub(crate) fn procs(&self) -> impl Iterator<Item = &P> {
+        self.procs.iter()
+    }
+
+    /// The P with number `id`.
+    pub(crate) fn proc_at(&self, id: u32) -> PRef {
+        // SAFETY: Ps are in the scheduler's list.
+        unsafe { PRef::new(&self.procs[id as usize]) }
+    }
+
+    /// Whether the end has begun.
+    #[inline(always)]
+    pub(crate) fn stopping(&self) -> bool {
+        // ordering: Acquire; pairs with the Release store in `begin_stop`.
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    /// Begins the end.
+    pub(crate) fn begin_stop(&self) {
+        // ordering: Release; pairs with the Acquire load in `stopping`.
+        self.stopping.store(true, Ordering::Release);
+    }
+
+    // ---- Ms
+
+    /// A new M, without a thread yet.
+    pub(crate) fn new_m(&'static self) -> MRef {
+        let mut ms = self.ms.lock();
+        let m = Box::new(M::new(ms.len() as u64, self));
+        let reference = m.reference();
+        ms.push(m);
+        reference
+    }
+
+    /// How many Ms there are.
+    pub(crate) fn m_count(&self) -> usize {
+        self.ms.lock().len()
+    }
+
+    /// Calls `f` for every M.
+    pub(crate) fn for_each_m(&self, mut f: impl FnMut(MRef)) {
+        for m in self.ms.lock().iter() {
+            f(m.reference());
+        }
+    }
+
+    /// How many Ms sleep in the idle list.
+    pub(crate) fn idle_m_count(&self) -> u32 {
+        self.shared.lock().idle_m_count
+    }
+
+    /// After work was put on a queue: sees to it that somebody looks, if somebody idle could (Go's
+    /// `wakep`).
+    #[inline(always)]
+    pub(crate) fn wake_p_if_needed(&self) {
+        if self.idle.claim_wake() {
+            self.wake_p();
+        }
+    }
+
+    /// Gives an idle P to an M that spins; the caller has counted it as spinning.
+    #[cold]
+    #[inline(never)]
+    fn wake_p(&self) {
+        let (p, m) = {
+            let mut shared = self.shared.lock();
+            let p = if self.stopping() { None } else { shared.take_idle_p() };
+            let Some(p) = p else {
+                drop(shared);
+                self.idle.end_spinning();
+                return;
+            };
+            self.idle.p_taken();
+            match shared.take_idle_m() {
+                Some(m) => (p, m),
+                None => {
+                    p.link.set(shared.awaiting_ps);
+                    shared.awaiting_ps = Some(p);
+                    drop(shared);
+                    self.spawn_requests.notify();
+                    return;
+                }
+            }
+        };
+        crate::trace::m_wake(m);
+        m.spinning.set(true);
+        m.wake_with(p);
+    }
+
+    /// A P that waits for an M to be made.
+    pub(crate) fn take_awaiting_p(&self) -> Option<PRef> {
+        let mut shared = self.shared.lock();
+        let p = shared.awaiting_ps?;
+        shared.awaiting_ps = p.link.take();
+        Some(p)
+    }
+
+    /// An idle P for the caller.
+    pub(crate) fn take_idle_p(&self) -> Option<PRef> {
+        let mut shared = self.shared.lock();
+        let p = shared.take_idle_p()?;
+        self.idle.p_taken();
+        Some(p)
+    }
+
+    /// Puts `p` on the idle list.
+    pub(crate) fn put_idle_p(&self, p: PRef) {
+        self.shared.lock().put_idle_p(p);
+        self.idle.p_idle();
+    }
+
+    // ---- queues
+
+    /// The length of the global queue.
+    #[inline(always)]
+    pub(crate) fn global_len(&self) -> u32 {
+        // ordering: Relaxed: a hint; the queue itself is read under the lock, and an M that goes to
+        // sleep reads this after SleepFence.
+        self.global_len.load(Ordering::Relaxed)
+    }
+
+    fn publish_global_len(&self, shared: &Shared) {
+        // ordering: Relaxed: SubmitFence comes after it where it matters.
+        self.global_len.store(shared.global.len(), Ordering::Relaxed);
+    }
+
+    /// Puts `g` on the queue of `p`: next (then the old `runnext` goes to the tail), or last. A full
+    /// ring moves half of itself to the global queue.
+    #[inline(always)]
+    pub(crate) fn put_local(&self, m: &M, p: &P, g: GRef, next: bool) {
+        p.runq.put(g, next, |batch| self.overflow(m, batch));
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn overflow(&self, m: &M, batch: &[GRef]) {
+        {
+            let mut shared = self.shared.lock();
+            for &g in batch {
+                shared.global.push_back(g);
+            }
+            self.publish_global_len(&shared);
+        }
+        m.tracer.overflow(m, batch.len() as u32);
+    }
+
+    /// Puts a waiting goroutine on the global queue, from a thread without a P.
+    pub(crate) fn put_global_from_outside(&self, g: GRef) {
+        let mut shared = self.shared.lock();
+        crate::trace::ready_from_outside(self, g);
+        g.wait.set(None);
+        g::transition!(g, Waiting => Runnable);
+        shared.global.push_back(g);
+        self.publish_global_len(&shared);
+    }
+
+    /// Puts a new goroutine on the global queue, from a thread without a P.
+    pub(crate) fn put_global(&self, g: GRef) {
+        let mut shared = self.shared.lock();
+        shared.global.push_back(g);
+        self.publish_global_len(&shared);
+    }
+
+    /// One goroutine of the global queue.
+    pub(crate) fn get_global(&self) -> Option<GRef> {
+        let mut shared = self.shared.lock();
+        let g = shared.global.pop_front();
+        self.publish_global_len(&shared);
+        g
+    }
+
+    /// A fair share of the global queue: the first is returned, the others go to the ring of `p`.
+    pub(crate) fn get_global_batch(&self, m: &M, p: &P) -> Option<GRef> {
+        let mut shared = self.shared.lock();
+        let share = self.global_share(&shared);
+        let first = shared.global.pop_front();
+        let moved = Self::move_to_ring(&mut shared, p, share.saturating_sub(1));
+        self.publish_global_len(&shared);
+        drop(shared);
+        if first.is_some() {
+            m.tracer.global_batch(m, moved + 1);
+        }
+        first
+    }
+
+    /// Moves a fair share of the global queue to the tail of the ring of `p`, before a goroutine that
+    /// yields goes there.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn drain_global(&self, m: &M, p: &P) {
+        let mut shared = self.shared.lock();
+        let share = self.global_share(&shared);
+        let moved = Self::move_to_ring(&mut shared, p, share);
+        self.publish_global_len(&shared);
+        drop(shared);
+        if moved > 0 {
+            m.tracer.global_batch(m, moved);
+        }
+    }
+
+    /// Go's `globrunqgetbatch`: the length divided by the number of Ps, plus one, half a ring at most.
+    fn global_share(&self, shared: &Shared) -> u32 {
+        let len = shared.global.len();
+        (len / self.proc_count() + 1).min(len).min(GLOBAL_BATCH)
+    }
+
+    fn move_to_ring(shared: &mut Shared, p: &P, most: u32) -> u32 {
+        let mut moved = 0;
+        while moved < most && p.runq.has_room() {
+            let Some(g) = shared.global.pop_front() else { break };
+            p.runq.put(g, false, |_| crate::fatal::fatal!("a ring with room is full"));
+            moved += 1;
+        }
+        moved
+    }
+
+    // ---- free goroutines
+
+    /// A goroutine that nobody uses, for the M that holds `p`; `None` when all are in use.
+    #[inline(always)]
+    pub(crate) fn take_free(&'static self, p: &P) -> Option<GRef> {
+        // SAFETY: the M that holds a P is the only one to touch its free list.
+        match unsafe { (*p.free.get()).pop_front() } {
+            Some(g) => Some(g),
+            None => self.refill_free(p),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn refill_free(&'static self, p: &P) -> Option<GRef> {
+        let mut shared = self.shared.lock();
+        // SAFETY: as in `take_free`.
+        let free = unsafe { &mut *p.free.get() };
+        while free.len() < FREE_GOROUTINES_MOVED {
+            let Some(g) = shared.free.pop_front() else { break };
+            free.push_back(g);
+        }
+        if free.len() == 0 {
+            return self.table.allocate(self);
+        }
+        free.pop_front()
+    }
+
+    /// Gives back `g`, which is idle, to the pool of `p`.
+    #[inline(always)]
+    pub(crate) fn put_free(&self, p: &P, g: GRef) {
+        // SAFETY: as in `take_free`.
+        let free = unsafe { &mut *p.free.get() };
+        free.push_front(g);
+        if free.len() > FREE_GOROUTINES_KEPT {
+            self.spill_free(free);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn spill_free(&self, free: &mut GList) {
+        let mut shared = self.shared.lock();
+        while free.len() > FREE_GOROUTINES_MOVED {
+            let Some(g) = free.pop_front() else { break };
+            shared.free.push_back(g);
+        }
+    }
+
+    /// Gives back `g`, which is idle, from a thread without a P.
+    pub(crate) fn put_free_from_outside(&self, g: GRef) {
+        self.shared.lock().free.push_back(g);
+    }
+
+    /// A goroutine that nobody uses, for a thread without a P.
+    pub(crate) fn take_free_from_outside(&'static self) -> Option<GRef> {
+        let mut shared = self.shared.lock();
+        shared.free.pop_front().or_else(|| self.table.allocate(self))
+    }
+
+    /// The next numbers for goroutines: the first and the end.
+    pub(crate) fn goroutine_ids(&self) -> (u64, u64) {
+        // ordering: Relaxed: numbers only have to differ.
+        let first = self.next_id.fetch_add(ID_BATCH, Ordering::Relaxed);
+        (first, first + ID_BATCH)
+    }
+}

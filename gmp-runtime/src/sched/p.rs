@@ -1,0 +1,172 @@
+//! A P: the right to run goroutines, with the queue, the timers and the pools that go with it.
+
+use std::cell::{Cell, UnsafeCell};
+
+use crate::lock::{Rank, SpinLock};
+use crate::prim::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use crate::sched::g::G;
+use crate::sched::inject::GList;
+use crate::sched::m::M;
+use crate::sched::refs::{MRef, PRef};
+use crate::sched::runq::RunQueue;
+use crate::stack::StackCache;
+use crate::time::heap::TimerHeap;
+
+/// No timer.
+pub(crate) const NO_DEADLINE: u64 = u64::MAX;
+
+/// While timers wait, one switch in so many looks at the clock.
+const SWITCHES_BETWEEN_TIMER_LOOKS: u32 = 16;
+
+/// One P.
+///
+/// Fields that are not atomic and not locked are touched by the M that holds the P, and by nobody
+/// else.
+#[repr(align(128))]
+pub(crate) struct P {
+    /// Counted from 0.
+    pub(crate) id: u32,
+    /// Turns: goroutines started, but those that inherit the slice of the one before.
+    tick: AtomicU32,
+    /// Goroutines started since the clock was last looked at for timers.
+    switches: Cell<u32>,
+    /// Not zero: look at the scheduler before the queue. Written by anybody.
+    attention: AtomicU32,
+    /// Runnable goroutines.
+    pub(crate) runq: RunQueue<G>,
+    /// Sleepers, by deadline.
+    pub(crate) timers: SpinLock<TimerHeap>,
+    /// The earliest deadline of `timers`, or [`NO_DEADLINE`]. Written under the lock of `timers`.
+    next_timer: AtomicU64,
+    /// The M that holds it.
+    m: AtomicPtr<M>,
+    /// Numbers for new goroutines: the next one and the end of the batch.
+    ids: Cell<(u64, u64)>,
+    /// The state of the generator of random numbers.
+    random: Cell<u64>,
+    /// Free goroutines.
+    pub(crate) free: UnsafeCell<GList>,
+    /// Free stacks.
+    pub(crate) stacks: UnsafeCell<StackCache>,
+    /// The next one in the list of idle Ps, or of Ps that wait for an M. Under the scheduler's lock.
+    pub(crate) link: Cell<Option<PRef>>,
+    /// What the tracer remembers of it.
+    pub(crate) traced: crate::trace::ProcTrace,
+}
+
+// SAFETY: see the type: plain fields belong to the M that holds the P, which passes on through the
+// scheduler's lock or `M::next_p`.
+unsafe impl Sync for P {}
+// SAFETY: as above.
+unsafe impl Send for P {}
+
+impl P {
+    pub(crate) fn new(id: u32) -> P {
+        P {
+            id,
+            tick: AtomicU32::new(0),
+            switches: Cell::new(0),
+            attention: AtomicU32::new(0),
+            runq: RunQueue::new(),
+            timers: SpinLock::new(Rank::Timers, TimerHeap::new()),
+            next_timer: AtomicU64::new(NO_DEADLINE),
+            m: AtomicPtr::new(std::ptr::null_mut()),
+            ids: Cell::new((0, 0)),
+            random: Cell::new(0x9e37_79b9_7f4a_7c15 ^ (u64::from(id) << 32 | 1)),
+            free: UnsafeCell::new(GList::new()),
+            stacks: UnsafeCell::new(StackCache::new()),
+            link: Cell::new(None),
+            traced: crate::trace::ProcTrace::default(),
+        }
+    }
+
+    /// Turns so far.
+    #[inline(always)]
+    pub(crate) fn tick(&self) -> u32 {
+        // ordering: Relaxed: the M that holds the P reads its own value, others a snapshot.
+        self.tick.load(Ordering::Relaxed)
+    }
+
+    /// Counts a goroutine that starts; one from `runnext` shares the slice of the one before.
+    #[inline(always)]
+    pub(crate) fn count_start(&self, inherits_slice: bool) {
+        self.switches.set(self.switches.get().wrapping_add(1));
+        if !inherits_slice {
+            // ordering: Relaxed: only the M that holds the P writes it.
+            self.tick.store(self.tick().wrapping_add(1), Ordering::Relaxed);
+        }
+    }
+
+    /// Whether somebody wants the M of this P to look at the scheduler.
+    #[inline(always)]
+    pub(crate) fn wants_attention(&self) -> bool {
+        // ordering: Relaxed: what it is about is read under locks.
+        self.attention.load(Ordering::Relaxed) != 0
+    }
+
+    /// Makes the M of this P look at the scheduler at its next switch.
+    pub(crate) fn demand_attention(&self) {
+        // ordering: Release: the M that sees it takes a lock, or reads `stopping` with Acquire.
+        self.attention.store(1, Ordering::Release);
+    }
+
+    /// Whether it is time to look at the clock for timers.
+    #[inline(always)]
+    pub(crate) fn timers_may_be_due(&self) -> bool {
+        self.next_timer() != NO_DEADLINE
+            && self.switches.get().is_multiple_of(SWITCHES_BETWEEN_TIMER_LOOKS)
+    }
+
+    /// The earliest deadline of this P's timers, in nanoseconds of the monotonic clock.
+    #[inline(always)]
+    pub(crate) fn next_timer(&self) -> u64 {
+        // ordering: Relaxed: a deadline that is missed here is seen at the next look; an M that goes
+        // to sleep looks after SleepFence.
+        self.next_timer.load(Ordering::Relaxed)
+    }
+
+    /// Publishes the earliest deadline of `heap`, whose lock the caller holds.
+    pub(crate) fn publish_next_timer(&self, heap: &TimerHeap) {
+        // ordering: Relaxed: the lock of the heap orders writers; readers as in `next_timer`.
+        self.next_timer.store(heap.next_deadline().unwrap_or(NO_DEADLINE), Ordering::Relaxed);
+    }
+
+    /// The M that holds it.
+    pub(crate) fn m(&self) -> Option<MRef> {
+        // ordering: Relaxed: a snapshot.
+        MRef::from_ptr(self.m.load(Ordering::Relaxed))
+    }
+
+    /// Says which M holds it.
+    pub(crate) fn set_m(&self, m: Option<MRef>) {
+        // ordering: Relaxed: for snapshots.
+        self.m.store(m.map_or(std::ptr::null_mut(), MRef::as_ptr), Ordering::Relaxed);
+    }
+
+    /// A number for a new goroutine, from a batch that `refill` gets when the last one is used up.
+    #[inline(always)]
+    pub(crate) fn next_goroutine_id(&self, refill: impl FnOnce() -> (u64, u64)) -> u64 {
+        let (mut next, mut end) = self.ids.get();
+        if next == end {
+            (next, end) = refill();
+        }
+        self.ids.set((next + 1, end));
+        next
+    }
+
+    /// A random number (xorshift64*): good enough for the order of victims.
+    pub(crate) fn random(&self) -> u32 {
+        let mut x = self.random.get();
+        x ^= x >> 12;
+        x ^= x << 25;
+        x ^= x >> 27;
+        self.random.set(x);
+        (x.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) as u32
+    }
+}
+
+impl std::fmt::Debug for P {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("P").field("id", &self.id).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,165 @@
+//! Leaving a goroutine and coming back: yield, park, ready.
+//!
+//! A goroutine that leaves switches straight to the next one of its P where there is one, and to the
+//! scheduler's own stack where the choice needs thought (`sched::find`). Either way the stack that is
+//! switched to completes the leave first: the *post-switch action* puts the goroutine on a queue,
+//! unlocks what it waits for, frees it. Before that nobody else can see it, because it still runs.
+
+use crate::prim::atomic::Ordering;
+use crate::sched::current;
+use crate::sched::find;
+use crate::sched::g::{Wait, transition};
+use crate::sched::m::{M, PostSwitch};
+use crate::sched::refs::{GRef, MRef};
+use crate::switch;
+use crate::trace::{Leave, Waker};
+
+/// The state of a permit for `park`: nobody waits, nothing was given.
+const PERMIT_EMPTY: u32 = 0;
+/// Given; the next `park` returns at once.
+const PERMIT_GIVEN: u32 = 1;
+/// The goroutine waits for it.
+const PERMIT_AWAITED: u32 = 2;
+
+/// The payload of the unwinding that ends a goroutine at shutdown.
+#[derive(Debug)]
+pub(crate) struct Cancelled;
+
+/// Gives the P to another goroutine and stays runnable.
+#[inline(always)]
+pub(crate) fn yield_now(g: GRef) {
+    let m = current::m_of(g);
+    let p = m.held_p();
+    if m.sched.global_len() != 0 {
+        // Nobody on the global queue starves while goroutines here yield to one another.
+        m.sched.drain_global(&m, &p);
+    }
+    transition!(g, Running => Runnable);
+    leave(g, m, PostSwitch::Requeue(g), Leave::Yield);
+}
+
+/// Waits: `post` makes it possible to be woken, after the switch.
+#[inline(always)]
+pub(crate) fn park(g: GRef, m: MRef, wait: Wait, post: PostSwitch) {
+    g.wait.set(Some(wait));
+    transition!(g, Running => Waiting);
+    leave(g, m, post, Leave::Park);
+}
+
+/// Leaves for the next goroutine, or for the scheduler; returns when `g` runs again.
+#[inline(always)]
+fn leave(g: GRef, m: MRef, post: PostSwitch, how: Leave) {
+    m.post.set(post);
+    match find::next_here(&m, g, how) {
+        // SAFETY: `g` runs on its own stack; `next` was taken from a queue, so it is suspended and
+        // this M's alone.
+        Some(next) => unsafe { switch::switch(&g.context, &next.context) },
+        // SAFETY: `g` runs on its own stack; the M's stack waits in `worker::execute`.
+        None => unsafe { switch::back(&g.context, &m.context) },
+    }
+    complete_switch(current::m_of(g));
+}
+
+/// Ends the goroutine `g`: it never runs again.
+pub(crate) fn exit(g: GRef) -> ! {
+    let m = current::m_of(g);
+    m.post.set(PostSwitch::Free(g));
+    match find::next_here(&m, g, Leave::Exit) {
+        // SAFETY: as in `leave`; the stack is given back by the post-switch action, after this.
+        Some(next) => unsafe { switch::leave(&g.context, &next.context) },
+        // SAFETY: as above.
+        None => unsafe { switch::leave_to_scheduler(&g.context, &m.context) },
+    }
+}
+
+/// Does the post-switch action: the first thing after any switch.
+#[inline(always)]
+pub(crate) fn complete_switch(m: MRef) {
+    match m.post.get() {
+        PostSwitch::Nothing => {}
+        PostSwitch::Requeue(g) => requeue(&m, g),
+        // SAFETY: the goroutine that was left took the lock on this thread and handed it over.
+        PostSwitch::Unlock(lock) => unsafe { (*lock).unlock() },
+        rare => complete_rare(&m, rare),
+    }
+}
+
+#[inline(never)]
+fn complete_rare(m: &M, post: PostSwitch) {
+    match post {
+        PostSwitch::Sleep(timer) => crate::sched::timers::start(m, timer),
+        PostSwitch::AwaitPermit(g) => {
+            // ordering: AcqRel; pairs with the swap in `give_permit`: whoever comes second sees what
+            // the first one did before.
+            let was = g.permit.swap(PERMIT_AWAITED, Ordering::AcqRel);
+            if was == PERMIT_GIVEN {
+                // ordering: Relaxed: nobody else acts on a permit between its gift and the wake.
+                g.permit.store(PERMIT_EMPTY, Ordering::Relaxed);
+                ready(m, g, Waker::Goroutine);
+            }
+        }
+        PostSwitch::AwaitEnd(waiting, awaited) => {
+            crate::spawn::await_end(m, waiting, awaited);
+        }
+        PostSwitch::Free(g) => crate::spawn::free_after_exit(m, g),
+        PostSwitch::Cancel => {
+            m.post.set(PostSwitch::Nothing);
+            std::panic::resume_unwind(Box::new(Cancelled))
+        }
+        PostSwitch::Nothing | PostSwitch::Requeue(_) | PostSwitch::Unlock(_) => {}
+    }
+}
+
+/// Puts a goroutine that yielded at the tail of the ring.
+#[inline(always)]
+fn requeue(m: &M, g: GRef) {
+    let p = m.held_p();
+    m.sched.put_local(m, &p, g, false);
+    // A goroutine that yields to itself wakes nobody.
+    if m.current().is_some() {
+        m.sched.wake_p_if_needed();
+    }
+}
+
+/// Makes `g`, which waits and which the caller has taken out of what it waited for, runnable: the next
+/// one on this P.
+#[inline(always)]
+pub(crate) fn ready(m: &M, g: GRef, by: Waker) {
+    m.tracer.ready(m, g, by);
+    g.wait.set(None);
+    transition!(g, Waiting => Runnable);
+    let p = m.held_p();
+    m.sched.put_local(m, &p, g, true);
+    m.sched.wake_p_if_needed();
+}
+
+/// [`ready`] from a thread that has no P: to the global queue.
+pub(crate) fn ready_from_outside(g: GRef) {
+    let sched = g.sched;
+    sched.put_global_from_outside(g);
+    sched.wake_p_if_needed();
+}
+
+/// Waits for a permit, or takes the one that was given.
+pub(crate) fn park_for_permit(g: GRef, wait: Wait) {
+    // ordering: Acquire; pairs with the AcqRel swap in `give_permit`.
+    if g.permit.compare_exchange(PERMIT_GIVEN, PERMIT_EMPTY, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    {
+        return;
+    }
+    park(g, current::m_of(g), wait, PostSwitch::AwaitPermit(g));
+}
+
+/// Gives `g` a permit, which wakes it if it waits for one. From any thread.
+pub(crate) fn give_permit(g: GRef) {
+    // ordering: AcqRel; pairs with the swap in `complete_rare` and the exchange in `park_for_permit`.
+    if g.permit.swap(PERMIT_GIVEN, Ordering::AcqRel) != PERMIT_AWAITED {
+        return;
+    }
+    // ordering: Relaxed: the wake below hands the goroutine over.
+    g.permit.store(PERMIT_EMPTY, Ordering::Relaxed);
+    match current::goroutine() {
+        Some(me) if std::ptr::eq(me.sched, g.sched) => ready(&current::m_of(me), g, Waker::Goroutine),
+        _ => ready_from_outside(g),
+    }
+}
