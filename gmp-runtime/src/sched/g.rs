@@ -132,11 +132,13 @@ pub(crate) struct Wait {
 #[derive(Debug)]
 pub(crate) struct Routine {
     /// Calls the closure in the payload and leaves its result there.
-    pub(crate) run: unsafe fn(&G),
+    pub(crate) run: unsafe fn(&G) -> crate::trace::ExitHow,
     /// Drops the closure in the payload.
     pub(crate) drop_closure: unsafe fn(&G),
     /// Drops the result in the payload.
     pub(crate) drop_result: unsafe fn(&G),
+    /// Leaves as the result that it was cancelled.
+    pub(crate) put_cancelled: unsafe fn(&G),
     /// The name of the start function.
     pub(crate) name: fn() -> &'static str,
 }

@@ -12,7 +12,7 @@ use crate::sched::g::{Wait, transition};
 use crate::sched::m::{M, PostSwitch};
 use crate::sched::refs::{GRef, MRef};
 use crate::switch;
-use crate::trace::{Leave, Waker};
+use crate::trace::{ExitHow, Leave, Waker};
 
 /// The state of a permit for `park`: nobody waits, nothing was given.
 const PERMIT_EMPTY: u32 = 0;
@@ -61,10 +61,10 @@ fn leave(g: GRef, m: MRef, post: PostSwitch, how: Leave) {
 }
 
 /// Ends the goroutine `g`: it never runs again.
-pub(crate) fn exit(g: GRef) -> ! {
+pub(crate) fn exit(g: GRef, how: ExitHow) -> ! {
     let m = current::m_of(g);
     m.post.set(PostSwitch::Free(g));
-    match find::next_here(&m, g, Leave::Exit) {
+    match find::next_here(&m, g, Leave::Exit(how)) {
         // SAFETY: as in `leave`; the stack is given back by the post-switch action, after this.
         Some(next) => unsafe { switch::leave(&g.context, &next.context) },
         // SAFETY: as above.

@@ -1,0 +1,91 @@
+//! The end of a scheduler: main has returned.
+//!
+//! 1. [`begin`], on the goroutine that ends it: from now on nobody is given anything to run. Every M is
+//!    woken, comes to the top of `find`, and its thread ends. A goroutine that runs is waited for until
+//!    its next call into the runtime.
+//! 2. [`finish`], on the thread of `run` when all other threads have ended: goroutines that never ran
+//!    lose their closures; those that stopped in the middle are resumed to unwind, so that destructors
+//!    run. One that parks again while it unwinds cannot be unwound: it is counted and its memory kept.
+
+use crate::prim::atomic::Ordering;
+use crate::sched::Sched;
+use crate::sched::g::{GState, transition};
+use crate::sched::m::{M, PostSwitch};
+use crate::sched::refs::GRef;
+use crate::sched::worker;
+
+/// Tells everybody that the scheduler stops. On any thread.
+pub(crate) fn begin(sched: &Sched) {
+    sched.begin_stop();
+    for p in sched.procs() {
+        p.demand_attention();
+    }
+    sched.for_each_m(|m| m.wake());
+    sched.timekeeper.wake();
+    sched.spawn_requests.notify();
+    sched.sysmon.wake();
+}
+
+/// Ends every goroutine that is left; how many could not be ended. `m` has a P, and is the only M.
+pub(crate) fn finish(m: &M) -> usize {
+    let table = &m.sched.table;
+    let mut leaked = 0;
+    let mut first_new = 0;
+    // Destructors may make goroutines: look again until a pass finds none.
+    loop {
+        let mut ended = 0;
+        leaked = 0;
+        for index in 0..table.len() {
+            let g = table.get(index);
+            match g.state() {
+                state if state == GState::Runnable as u32 && g.stack.get().is_none() => {
+                    drop_unstarted(g);
+                    ended += 1;
+                }
+                state if state == GState::Runnable as u32 || state == GState::Waiting as u32 => {
+                    if index >= first_new && cancel(m, g) {
+                        ended += 1;
+                    } else {
+                        leaked += 1;
+                    }
+                }
+                _ => {}
+            }
+        }
+        first_new = table.len();
+        if ended == 0 {
+            return leaked;
+        }
+    }
+}
+
+/// Drops the closure of a goroutine that never ran.
+fn drop_unstarted(g: GRef) {
+    transition!(g, Runnable => Dead);
+    crate::spawn::drop_unstarted(g);
+}
+
+/// Resumes `g` to unwind; whether it ended.
+fn cancel(m: &M, g: GRef) -> bool {
+    if cfg!(not(panic = "unwind")) {
+        return false;
+    }
+    if g.state() == GState::Waiting as u32 {
+        transition!(g, Waiting => Running);
+    } else {
+        transition!(g, Runnable => Running);
+    }
+    g.set_m(m.reference());
+    m.set_current(Some(g));
+    m.tracer.start(m, g, crate::trace::Found::Local);
+    worker::enter(m, g, PostSwitch::Cancel);
+    let state = g.state();
+    state == GState::Dead as u32 || state == GState::Idle as u32
+}
+
+/// Whether anything outside may still reach into the scheduler's memory.
+pub(crate) fn is_reachable(sched: &Sched) -> bool {
+    // ordering: Acquire; pairs with the Release of handles that are dropped.
+    sched.handles.load(Ordering::Acquire) != 0
+        || (0..sched.table.len()).any(|index| crate::spawn::has_handle(sched.table.get(index)))
+}
