@@ -2,11 +2,15 @@
 // A model of loom exercises one part of the crate; the ordinary build keeps the whole of it in use.
 #![cfg_attr(loom, allow(dead_code, unused_imports, unused_macros))]
 
+mod builder;
+mod chan;
+mod debug;
 #[allow(
     dead_code,
     reason = "the scheduler above does not use every operation yet"
 )]
 mod fatal;
+mod goroutine;
 #[allow(
     dead_code,
     reason = "the scheduler above does not use every operation yet"
@@ -14,6 +18,10 @@ mod fatal;
 mod lock;
 #[allow(unused_imports, dead_code, reason = "a facade offers the whole set")]
 mod prim;
+mod procs;
+mod runtime;
+mod sched;
+mod spawn;
 #[allow(
     dead_code,
     reason = "the scheduler above does not use every operation yet"
@@ -25,6 +33,7 @@ mod procs;
     reason = "the scheduler above does not use every operation yet"
 )]
 mod stack;
+mod switch;
 #[allow(
     dead_code,
     reason = "the scheduler above does not use every operation yet"
@@ -32,7 +41,16 @@ mod stack;
 mod sys;
 #[cfg(test)]
 mod test_child;
+mod time;
+mod trace;
 
 use fatal::fatal;
-#[allow(dead_code)]
-mod switch;
+
+pub use builder::Builder;
+pub use chan::{
+    Iter, Receiver, RecvError, SendError, Sender, TryRecvError, TrySendError, channel,
+};
+pub use goroutine::{Goroutine, current, park, yield_now};
+pub use runtime::Runtime;
+pub use spawn::{JoinHandle, go};
+pub use time::sleep;

@@ -457,3 +457,9 @@ unsafe fn put_cancelled<T>(g: &G) {
     // SAFETY: the caller's contract.
     unsafe { put::<thread::Result<T>>(g, Err(Box::new(Cancelled))) };
 }
+
+/// Lets a goroutine that has not started run on its own: it has no handle.
+pub(crate) fn detach(g: GRef) {
+    // ordering: Relaxed: nobody else has the goroutine yet.
+    g.join.store(RELEASED, Ordering::Relaxed);
+}

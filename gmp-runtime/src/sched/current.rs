@@ -38,6 +38,12 @@ fn goroutine_of_thread() -> Option<GRef> {
     MRef::from_ptr(CURRENT_M.get())?.current()
 }
 
+/// Whether this thread is an M.
+#[inline(never)]
+pub(crate) fn is_m() -> bool {
+    !CURRENT_M.get().is_null()
+}
+
 /// Says which M this thread is; null when it is none any more. Never inlined, because the thread may
 /// be another one after a switch.
 #[inline(never)]

@@ -23,7 +23,7 @@ pub(crate) const STEAL_ROUNDS: u32 = 4;
 pub(crate) fn next_here(m: &M, leaving: GRef, how: Leave) -> Option<GRef> {
     let p = m.held_p();
     if !needs_thought(m, &p)
-        && let Some((next, from_runnext)) = p.runq.get()
+        && let Some((next, from_runnext)) = p.take_next()
     {
         let found = if from_runnext { Found::Runnext } else { Found::Local };
         m.tracer.switch(m, leaving, how, next, found);
@@ -46,7 +46,7 @@ fn needs_thought(m: &M, p: &P) -> bool {
 /// Makes `g`, which was taken from a queue, the one that runs on `m` with `p`.
 #[inline(always)]
 pub(crate) fn start_here(m: &M, p: &P, g: GRef, inherits_slice: bool) {
-    if g.stack.get().is_none() {
+    if !g.has_stack() {
         crate::spawn::give_stack(p, g);
     }
     p.count_start(inherits_slice);
@@ -93,7 +93,7 @@ pub(crate) fn find(m: &M) -> Option<Choice> {
         }
 
         // 4. This P's own queue.
-        if let Some((g, from_runnext)) = p.runq.get() {
+        if let Some((g, from_runnext)) = p.take_next() {
             let found = if from_runnext { Found::Runnext } else { Found::Local };
             return Some(Choice::new(g, found));
         }

@@ -267,6 +267,13 @@ impl G {
         self.m.store(m.as_ptr(), Ordering::Relaxed);
     }
 
+    /// Whether it has a stack: it has started and not ended.
+    #[inline(always)]
+    pub(crate) fn has_stack(&self) -> bool {
+        // SAFETY: the owner asks, so nobody changes it meanwhile.
+        unsafe { (*self.stack.as_ptr()).is_some() }
+    }
+
     /// Where the closure, or the result, is.
     pub(crate) fn payload(&self) -> *mut u64 {
         self.payload.get().cast()

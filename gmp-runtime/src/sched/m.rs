@@ -140,10 +140,15 @@ impl M {
 
     /// Gives it a P and wakes it.
     pub(crate) fn wake_with(&self, p: PRef) {
-        // ordering: Release; pairs with the Acquire swap in `sleep`: what the waker did to the P,
-        // and to `spinning`, comes along.
-        self.next_p.store(p.as_ptr(), Ordering::Release);
+        // What the waker did to the P, and to `spinning`, comes along.
+        self.set_next_p(p);
         self.wake();
+    }
+
+    /// Gives a P to an M whose thread does not run yet.
+    pub(crate) fn set_next_p(&self, p: PRef) {
+        // ordering: Release; pairs with the Acquire swap in `sleep`.
+        self.next_p.store(p.as_ptr(), Ordering::Release);
     }
 
     /// Wakes it to look around.

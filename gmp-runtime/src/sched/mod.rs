@@ -21,9 +21,12 @@ pub(crate) mod timers;
 pub(crate) mod worker;
 
 use std::io;
+use std::ptr::NonNull;
 
+use crate::fatal::fatal;
 use crate::lock::{Rank, SpinLock};
 use crate::prim::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use crate::sched::g::G;
 use crate::sched::idle::IdleCounters;
 use crate::sched::inject::GList;
 use crate::sched::m::M;
@@ -32,7 +35,7 @@ use crate::sched::refs::{GRef, MRef, PRef};
 use crate::sched::table::GTable;
 use crate::sched::timers::Timekeeper;
 use crate::sched::worker::SpawnRequests;
-use crate::stack::{SizeClass, StackPool};
+use crate::stack::StackPool;
 use crate::sys::memory_barrier;
 
 /// How many goroutines an M takes out of the global queue at most (Go: half a ring).
@@ -100,9 +103,8 @@ pub(crate) struct Sched {
     /// Every M, in the order of their numbers. Only the spawner and the thread of `run` add to it.
     ms: SpinLock<Vec<Box<M>>>,
     pub(crate) table: GTable,
-    pub(crate) stacks: StackPool,
-    /// The class of the stacks that goroutines get.
-    pub(crate) stack_class: SizeClass,
+    /// The stacks of the process.
+    pub(crate) stacks: &'static StackPool,
     pub(crate) timekeeper: Timekeeper,
     pub(crate) spawn_requests: SpawnRequests,
     pub(crate) sysmon: sysmon::Sysmon,
@@ -118,8 +120,8 @@ impl Sched {
     /// A scheduler with `procs` Ps, all idle.
     ///
     /// # Errors
-    /// When the kernel gives no address space for goroutines.
-    pub(crate) fn new(procs: u32, stack_class: SizeClass) -> io::Result<Sched> {
+    /// When the kernel gives no address space for goroutines or stacks.
+    pub(crate) fn new(procs: u32, stack_class: u8) -> io::Result<Sched> {
         let asymmetric = memory_barrier::register().is_ok();
         let sched = Sched {
             shared: SpinLock::new(
@@ -135,11 +137,10 @@ impl Sched {
             ),
             global_len: AtomicU32::new(0),
             idle: IdleCounters::new(asymmetric),
-            procs: (0..procs).map(P::new).collect(),
+            procs: (0..procs).map(|id| P::new(id, stack_class)).collect(),
             ms: SpinLock::new(Rank::Sched, Vec::new()),
             table: GTable::reserve()?,
-            stacks: StackPool::new(),
-            stack_class,
+            stacks: StackPool::global().map_err(io::Error::other)?,
             timekeeper: Timekeeper::new(),
             spawn_requests: SpawnRequests::default(),
             sysmon: sysmon::Sysmon::default(),
@@ -155,6 +156,8 @@ impl Sched {
     pub(crate) fn make_procs_idle(&'static self) {
         let mut shared = self.shared.lock();
         for p in self.procs.iter().rev() {
+            // SAFETY: no M exists yet; the number of Ps stays.
+            unsafe { p.runq.set_shared(self.procs.len() > 1) };
             // SAFETY: Ps are in the scheduler's list.
             shared.put_idle_p(unsafe { PRef::new(p) });
             self.idle.p_idle();
@@ -236,6 +239,8 @@ impl Sched {
             let mut shared = self.shared.lock();
             let p = if self.stopping() { None } else { shared.take_idle_p() };
             let Some(p) = p else {
+                // The next M that goes idle is to look around once more instead.
+                self.idle.ask_for_spinner();
                 drop(shared);
                 self.idle.end_spinning();
                 return;
@@ -298,16 +303,16 @@ impl Sched {
     /// ring moves half of itself to the global queue.
     #[inline(always)]
     pub(crate) fn put_local(&self, m: &M, p: &P, g: GRef, next: bool) {
-        p.runq.put(g, next, |batch| self.overflow(m, batch));
+        p.queue().put(g.as_non_null(), next, |batch| self.overflow(m, batch));
     }
 
     #[cold]
     #[inline(never)]
-    fn overflow(&self, m: &M, batch: &[GRef]) {
+    fn overflow(&self, m: &M, batch: &[NonNull<G>]) {
         {
             let mut shared = self.shared.lock();
             for &g in batch {
-                shared.global.push_back(g);
+                shared.global.push_back(GRef::from_non_null(g));
             }
             self.publish_global_len(&shared);
         }
@@ -376,9 +381,11 @@ impl Sched {
 
     fn move_to_ring(shared: &mut Shared, p: &P, most: u32) -> u32 {
         let mut moved = 0;
-        while moved < most && p.runq.has_room() {
+        // Thieves can only make more room.
+        let most = most.min(p.queue().room() as u32);
+        while moved < most {
             let Some(g) = shared.global.pop_front() else { break };
-            p.runq.put(g, false, |_| crate::fatal::fatal!("a ring with room is full"));
+            p.queue().put(g.as_non_null(), false, |_| fatal!("a ring with room is full"));
             moved += 1;
         }
         moved
@@ -449,5 +456,13 @@ impl Sched {
         // ordering: Relaxed: numbers only have to differ.
         let first = self.next_id.fetch_add(ID_BATCH, Ordering::Relaxed);
         (first, first + ID_BATCH)
+    }
+
+    /// Gives the stacks that Ps keep back to the process. At the end, when no M runs.
+    pub(crate) fn flush_stacks(&self) {
+        for p in self.procs() {
+            // SAFETY: nobody holds a P any more.
+            unsafe { (*p.stacks.get()).flush(self.stacks) };
+        }
     }
 }

@@ -7,8 +7,8 @@ use crate::prim::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use crate::sched::g::G;
 use crate::sched::inject::GList;
 use crate::sched::m::M;
-use crate::sched::refs::{MRef, PRef};
-use crate::sched::runq::RunQueue;
+use crate::sched::refs::{GRef, MRef, PRef};
+use crate::sched::runq::{Owner, RunQueue};
 use crate::stack::StackCache;
 use crate::time::heap::TimerHeap;
 
@@ -61,7 +61,7 @@ unsafe impl Sync for P {}
 unsafe impl Send for P {}
 
 impl P {
-    pub(crate) fn new(id: u32) -> P {
+    pub(crate) fn new(id: u32, stack_class: u8) -> P {
         P {
             id,
             tick: AtomicU32::new(0),
@@ -74,10 +74,24 @@ impl P {
             ids: Cell::new((0, 0)),
             random: Cell::new(0x9e37_79b9_7f4a_7c15 ^ (u64::from(id) << 32 | 1)),
             free: UnsafeCell::new(GList::new()),
-            stacks: UnsafeCell::new(StackCache::new()),
+            stacks: UnsafeCell::new(StackCache::new(stack_class)),
             link: Cell::new(None),
             traced: crate::trace::ProcTrace::default(),
         }
+    }
+
+    /// The run queue as its owner sees it: for the M that holds this P.
+    #[inline(always)]
+    pub(crate) fn queue(&self) -> Owner<'_, G> {
+        // SAFETY: called by the M that holds the P, as all of its plain fields are touched.
+        unsafe { self.runq.owner() }
+    }
+
+    /// The goroutine at the head of the queue, and whether it inherits the time slice of the one before
+    /// it: it was in `runnext`.
+    #[inline(always)]
+    pub(crate) fn take_next(&self) -> Option<(GRef, bool)> {
+        self.queue().get().map(|taken| (GRef::from_non_null(taken.goroutine), taken.inherit_time))
     }
 
     /// Turns so far.
@@ -128,7 +142,7 @@ impl P {
     /// Publishes the earliest deadline of `heap`, whose lock the caller holds.
     pub(crate) fn publish_next_timer(&self, heap: &TimerHeap) {
         // ordering: Relaxed: the lock of the heap orders writers; readers as in `next_timer`.
-        self.next_timer.store(heap.next_deadline().unwrap_or(NO_DEADLINE), Ordering::Relaxed);
+        self.next_timer.store(heap.earliest_ns().unwrap_or(NO_DEADLINE), Ordering::Relaxed);
     }
 
     /// The M that holds it.

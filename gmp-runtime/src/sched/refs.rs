@@ -42,6 +42,18 @@ macro_rules! reference {
                 NonNull::new(pointer).map($name)
             }
 
+            /// The reference at `pointer`, which came from [`Self::as_non_null`].
+            #[inline(always)]
+            pub(crate) fn from_non_null(pointer: NonNull<$target>) -> $name {
+                $name(pointer)
+            }
+
+            /// The address.
+            #[inline(always)]
+            pub(crate) fn as_non_null(self) -> NonNull<$target> {
+                self.0
+            }
+
             /// The address.
             #[inline(always)]
             pub(crate) fn as_ptr(self) -> *mut $target {

@@ -7,6 +7,8 @@
 //!    lose their closures; those that stopped in the middle are resumed to unwind, so that destructors
 //!    run. One that parks again while it unwinds cannot be unwound: it is counted and its memory kept.
 
+use std::collections::HashSet;
+
 use crate::prim::atomic::Ordering;
 use crate::sched::Sched;
 use crate::sched::g::{GState, transition};
@@ -29,32 +31,34 @@ pub(crate) fn begin(sched: &Sched) {
 /// Ends every goroutine that is left; how many could not be ended. `m` has a P, and is the only M.
 pub(crate) fn finish(m: &M) -> usize {
     let table = &m.sched.table;
-    let mut leaked = 0;
-    let mut first_new = 0;
+    // Those that parked again while they unwound.
+    let mut leaked = HashSet::new();
     // Destructors may make goroutines: look again until a pass finds none.
     loop {
         let mut ended = 0;
-        leaked = 0;
-        for index in 0..table.len() {
+        let mut index = 0;
+        while index < table.len() {
             let g = table.get(index);
             match g.state() {
-                state if state == GState::Runnable as u32 && g.stack.get().is_none() => {
+                state if state == GState::Runnable as u32 && !g.has_stack() => {
                     drop_unstarted(g);
                     ended += 1;
                 }
                 state if state == GState::Runnable as u32 || state == GState::Waiting as u32 => {
-                    if index >= first_new && cancel(m, g) {
-                        ended += 1;
-                    } else {
-                        leaked += 1;
+                    if !leaked.contains(&index) {
+                        if cancel(m, g) {
+                            ended += 1;
+                        } else {
+                            leaked.insert(index);
+                        }
                     }
                 }
                 _ => {}
             }
+            index += 1;
         }
-        first_new = table.len();
         if ended == 0 {
-            return leaked;
+            return leaked.len();
         }
     }
 }

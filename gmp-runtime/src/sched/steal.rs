@@ -41,17 +41,17 @@ pub(crate) fn steal_work(m: &M, p: &P) -> Outcome {
                 m.tracer.steal(m, &victim, 0, StealFrom::Timers);
                 return Outcome::TimersRan;
             }
-            if let Some((g, n)) = victim.runq.steal_into(&p.runq) {
-                m.tracer.steal(m, &victim, n, StealFrom::Ring);
-                return Outcome::Stolen(g, Found::Stolen);
+            if let Some(stolen) = victim.runq.steal_into(p.queue()) {
+                m.tracer.steal(m, &victim, stolen.count, StealFrom::Ring);
+                return Outcome::Stolen(GRef::from_non_null(stolen.goroutine), Found::Stolen);
             }
-            if last && victim.runq.has_runnext() {
+            if last && let Some(next) = victim.runq.peek_next() {
                 if victim.m().is_some() {
                     leave_alone(RUNNEXT_GRACE_NS);
                 }
-                if let Some(g) = victim.runq.steal_runnext() {
+                if victim.runq.steal_next(next) {
                     m.tracer.steal(m, &victim, 1, StealFrom::Runnext);
-                    return Outcome::Stolen(g, Found::StolenRunnext);
+                    return Outcome::Stolen(GRef::from_non_null(next), Found::StolenRunnext);
                 }
             }
         }

@@ -7,8 +7,10 @@
 use std::cell::Cell;
 use std::ptr::NonNull;
 
+use crate::fatal::fatal;
 use crate::prim::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use crate::sched::Sched;
+use crate::sched::g::G;
 use crate::sched::m::M;
 use crate::sched::p::{NO_DEADLINE, P};
 use crate::sched::park;
@@ -25,7 +27,6 @@ use crate::trace::Waker;
 pub(crate) struct SleepTimer {
     /// First, so that the address of one is the address of the other.
     node: TimerNode,
-    g: GRef,
     /// In whose heap it is.
     p: Cell<Option<PRef>>,
 }
@@ -33,7 +34,14 @@ pub(crate) struct SleepTimer {
 impl SleepTimer {
     /// The timer that wakes `g` at `deadline`, nanoseconds of the monotonic clock.
     pub(crate) fn new(g: GRef, deadline: u64) -> SleepTimer {
-        SleepTimer { node: TimerNode::new(deadline), g, p: Cell::new(None) }
+        SleepTimer { node: TimerNode::new(deadline, g.as_ptr() as u64), p: Cell::new(None) }
+    }
+
+    fn goroutine(&self) -> GRef {
+        match GRef::from_ptr(self.node.payload() as usize as *mut G) {
+            Some(g) => g,
+            None => fatal!("a timer without a goroutine"),
+        }
     }
 }
 
@@ -60,7 +68,7 @@ pub(crate) fn start(m: &M, timer: *mut SleepTimer) {
         // SAFETY: the timer is on the stack of a goroutine that waits until it is fired; it is in no
         // heap yet.
         unsafe {
-            deadline = (*timer).node.deadline();
+            deadline = (*timer).node.deadline_ns();
             (*timer).p.set(Some(p));
             heap.insert(NonNull::new_unchecked(&raw mut (*timer).node));
         }
@@ -91,7 +99,7 @@ pub(crate) fn run_due(m: &M, p: &P) -> u32 {
             // waits; it cannot run, so the timer stays, until it is made ready below.
             let timer = unsafe { node.cast::<SleepTimer>().as_ref() };
             timer.p.set(None);
-            (timer.g, timer.node.deadline())
+            (timer.goroutine(), timer.node.deadline_ns())
         };
         m.tracer.timer_fired(m, g, now - deadline);
         park::ready(m, g, Waker::Timer);

@@ -1,0 +1,81 @@
+//! What can be chosen before a runtime starts.
+
+use std::io;
+
+use crate::debug::config;
+use crate::procs;
+use crate::runtime::{self, Runtime};
+use crate::sched::Sched;
+use crate::stack;
+
+/// Address space of a goroutine's stack, unless the program says otherwise. Only what is touched costs
+/// memory.
+const DEFAULT_STACK_SIZE: usize = 256 << 10;
+
+/// Builds a [`Runtime`].
+///
+/// # Examples
+/// ```
+/// let runtime = gmp_runtime::Runtime::builder().procs(2).stack_size(64 << 10).build()?;
+/// # drop(runtime);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Builder {
+    procs: Option<u32>,
+    stack_size: usize,
+}
+
+impl Builder {
+    /// The defaults: as many Ps as `GMPMAXPROCS` says, else as the machine has processors for this
+    /// process; stacks of 256 KiB.
+    pub fn new() -> Builder {
+        Builder { procs: None, stack_size: DEFAULT_STACK_SIZE }
+    }
+
+    /// How many Ps there are: how many goroutines run at the same time. `GMPMAXPROCS` does not change
+    /// a number that is given here.
+    pub fn procs(mut self, procs: u32) -> Builder {
+        self.procs = Some(procs);
+        self
+    }
+
+    /// Bytes of address space of each goroutine's stack, its guard included; rounded up to 64 KiB
+    /// times a power of two. Memory is used page by page, as a stack is touched.
+    pub fn stack_size(mut self, bytes: usize) -> Builder {
+        self.stack_size = bytes;
+        self
+    }
+
+    /// A runtime that can [`run`](Runtime::run). Reads `GMPDEBUG` and `GMPMAXPROCS`; what it does not
+    /// understand there it says on standard error.
+    ///
+    /// # Errors
+    /// `InvalidInput` for no P, more than 1024 Ps, or a stack above 8 MiB; the kernel's error when it
+    /// gives no address space.
+    pub fn build(self) -> io::Result<Runtime> {
+        let settings = config::from_environment();
+        let procs = match self.procs {
+            Some(procs) => procs,
+            None => procs::from_environment(),
+        };
+        if !(1..=procs::MAX_PROCS).contains(&procs) {
+            return Err(invalid(format!("{procs} Ps: 1 to {} are possible", procs::MAX_PROCS)));
+        }
+        let Some(class) = stack::class_for(self.stack_size) else {
+            return Err(invalid(format!("a stack of {} bytes: 8 MiB are possible", self.stack_size)));
+        };
+        runtime::report_overflows()?;
+        Ok(Runtime::with(Sched::new(procs, class)?, settings))
+    }
+}
+
+impl Default for Builder {
+    fn default() -> Builder {
+        Builder::new()
+    }
+}
+
+fn invalid(message: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, message)
+}

@@ -1,0 +1,196 @@
+//! A runtime: from the thread that starts it to the goroutine that is its main.
+
+use std::fmt;
+use std::io;
+use std::panic::{self, AssertUnwindSafe, Location};
+use std::thread;
+
+use crate::builder::Builder;
+use crate::fatal::fatal;
+use crate::sched::g::transition;
+use crate::sched::refs::MRef;
+use crate::sched::{Sched, current, shutdown, sysmon, worker};
+use crate::stack::guard;
+use crate::sys::signal::AlternateStack;
+
+/// A scheduler that has not started yet.
+pub struct Runtime {
+    sched: Box<Sched>,
+    schedtrace_ms: Option<u64>,
+}
+
+impl Runtime {
+    /// What can be chosen before a runtime starts.
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+
+    /// A runtime with the defaults of [`Builder`].
+    ///
+    /// # Errors
+    /// As [`Builder::build`].
+    pub fn new() -> io::Result<Runtime> {
+        Builder::new().build()
+    }
+
+    pub(crate) fn with(sched: Sched, schedtrace_ms: Option<u64>) -> Runtime {
+        Runtime { sched: Box::new(sched), schedtrace_ms }
+    }
+
+    /// Runs `f` as the main goroutine, and the goroutines that it makes; returns its result as soon as
+    /// it returns.
+    ///
+    /// The calling thread becomes M0 and runs goroutines; other threads are made when they are needed.
+    /// When `f` has returned, goroutines that are still there are ended: those that wait are unwound,
+    /// so that their destructors run, and those that run are waited for until they next call into the
+    /// runtime.
+    ///
+    /// Blocks the calling thread.
+    ///
+    /// # Safety
+    /// This is where the program accepts the *contract of migration*, for itself and for all code that
+    /// its goroutines call. A goroutine may go on on another thread after any call that may park:
+    /// everything in this crate that says it blocks the goroutine, and [`yield_now`](crate::yield_now).
+    /// So **nothing that belongs to one thread may live across such a call**: no reference into a
+    /// `thread_local!`, no guard that must be released by the thread that took it (a
+    /// `std::sync::MutexGuard`, a `StdoutLock`, a `RefMut` of a thread-local), no value that is not
+    /// `Send` and was obtained from a thread-local (an `Rc` of one). The compiler does not see this.
+    /// What breaks it is undefined behaviour.
+    ///
+    /// # Panics
+    /// With the panic of `f`. On a goroutine, or while another runtime runs on this thread.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = gmp_runtime::Runtime::builder().procs(1).build()?;
+    /// // SAFETY: nothing that belongs to a thread lives across a call that may park.
+    /// let answer = unsafe { runtime.run(|| gmp_runtime::go(|| 42).join().unwrap()) };
+    /// assert_eq!(answer, 42);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[track_caller]
+    pub unsafe fn run<F, T>(self, f: F) -> T
+    where
+        F: FnOnce() -> T + Send,
+        T: Send,
+    {
+        assert!(
+            current::goroutine().is_none() && !current::is_m(),
+            "a runtime cannot be started by a goroutine"
+        );
+        let site = Location::caller();
+        let sched: &'static Sched = Box::leak(self.sched);
+        let mut result = None;
+        let main = || {
+            result = Some(panic::catch_unwind(AssertUnwindSafe(f)));
+            shutdown::begin(sched);
+        };
+        let _alternate_stack = AlternateStack::install();
+        let m0 = start(sched);
+        // SAFETY: `main` borrows from this frame, which stays until the scheduler has ended; a
+        // goroutine that could not be ended never runs again.
+        unsafe { make_main(sched, main, site) };
+        let helpers = start_helpers(sched, self.schedtrace_ms);
+        worker::run(m0);
+        for helper in helpers {
+            // A panic in one of them has printed its message.
+            let _ = helper.join();
+        }
+        end(sched, m0);
+        match result {
+            Some(Ok(value)) => value,
+            Some(Err(payload)) => panic::resume_unwind(payload),
+            None => fatal!("the scheduler ended before its main goroutine"),
+        }
+    }
+}
+
+/// Makes the calling thread M0 with the first P.
+fn start(sched: &'static Sched) -> MRef {
+    sched.make_procs_idle();
+    let m0 = sched.new_m();
+    current::set_m(Some(m0));
+    m0.tracer.m_begin(&m0);
+    let Some(p) = sched.take_idle_p() else { fatal!("a scheduler without a P") };
+    m0.acquire_p(p);
+    m0
+}
+
+/// Puts the main goroutine on the global queue.
+///
+/// # Safety
+/// What `main` borrows outlives the scheduler.
+unsafe fn make_main<F: FnOnce() + Send>(
+    sched: &'static Sched,
+    main: F,
+    site: &'static Location<'static>,
+) {
+    let Some(g) = sched.take_free_from_outside() else { fatal!("no memory for a goroutine") };
+    let (first, _) = sched.goroutine_ids();
+    g.id.set(first);
+    // SAFETY: the goroutine is fresh; the caller's contract for the rest.
+    unsafe { crate::spawn::prepare(g, main, 0, site) };
+    crate::spawn::detach(g);
+    crate::trace::create_main(sched, g);
+    transition!(g, Idle => Runnable);
+    sched.put_global(g);
+}
+
+/// Starts the threads that are no Ms.
+fn start_helpers(
+    sched: &'static Sched,
+    schedtrace_ms: Option<u64>,
+) -> Vec<thread::JoinHandle<()>> {
+    let mut helpers = Vec::new();
+    let spawner = thread::Builder::new().name("gmp-spawner".into()).stack_size(HELPER_STACK);
+    match spawner.spawn(move || worker::spawner(sched)) {
+        Ok(thread) => helpers.push(thread),
+        Err(error) => fatal!("no thread for the spawner: {error}"),
+    }
+    if let Some(ms) = schedtrace_ms {
+        let monitor = thread::Builder::new().name("gmp-sysmon".into()).stack_size(HELPER_STACK);
+        match monitor.spawn(move || sysmon::run(sched, ms)) {
+            Ok(thread) => helpers.push(thread),
+            Err(error) => eprintln!("gmp: no thread for sysmon, so no schedtrace: {error}"),
+        }
+    }
+    helpers
+}
+
+/// The stack of a thread that is no M.
+const HELPER_STACK: usize = 256 << 10;
+
+/// Ends what is left, on M0, when all other threads have ended.
+fn end(sched: &'static Sched, m0: MRef) {
+    if let Some(p) = sched.take_idle_p() {
+        m0.acquire_p(p);
+        shutdown::finish(&m0);
+        m0.release_p();
+    }
+    m0.tracer.m_end(&m0);
+    current::set_m(None);
+    sched.flush_stacks();
+    if !shutdown::is_reachable(sched) {
+        // SAFETY: it came from a box; its threads have ended, and nobody outside holds a reference.
+        drop(unsafe { Box::from_raw(std::ptr::from_ref(sched).cast_mut()) });
+    }
+}
+
+impl fmt::Debug for Runtime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Runtime").field("procs", &self.sched.proc_count()).finish_non_exhaustive()
+    }
+}
+
+/// Makes overflows of goroutine stacks be reported. Once per process is enough.
+pub(crate) fn report_overflows() -> io::Result<()> {
+    guard::report_overflows(|slot| {
+        // SAFETY: the slot of a stack holds the goroutine that runs on it, which is in a table.
+        let g = unsafe { &*slot.cast::<crate::sched::g::G>() };
+        guard::GoroutineFacts {
+            id: g.id.get(),
+            created_at: g.created_at.get(),
+            created_by: Some(g.creator.get()).filter(|&id| id != 0),
+        }
+    })
+}

@@ -1,0 +1,6 @@
+//! Time for goroutines.
+
+pub(crate) mod heap;
+mod sleep;
+
+pub use sleep::sleep;

@@ -1,0 +1,101 @@
+//! The tracer that records nothing: the interface of `on`, without a field or an instruction.
+
+use super::Leave;
+use crate::sched::Sched;
+use crate::sched::m::M;
+use crate::sched::p::P;
+use crate::sched::refs::{GRef, MRef, PRef};
+
+/// How the scheduler found a goroutine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Found {
+    Runnext,
+    Local,
+    Global,
+    Stolen,
+    StolenRunnext,
+}
+
+/// Who made a goroutine runnable.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Waker {
+    Goroutine,
+    Timer,
+}
+
+/// How a goroutine ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ExitHow {
+    Returned,
+    Panicked,
+    Cancelled,
+}
+
+/// From where goroutines were stolen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum StealFrom {
+    Ring,
+    Runnext,
+    Timers,
+}
+
+/// What would be remembered of a goroutine.
+#[derive(Debug, Default)]
+pub(crate) struct GoroutineTrace;
+
+/// What would be remembered of a P.
+#[derive(Debug, Default)]
+pub(crate) struct ProcTrace;
+
+/// What would be remembered of a scheduler.
+#[derive(Debug, Default)]
+pub(crate) struct SchedTrace;
+
+/// What an M would record with.
+#[derive(Debug)]
+pub(crate) struct ThreadTrace;
+
+macro_rules! nothing {
+    ($($name:ident($($argument:ty),*);)*) => {
+        $(#[inline(always)]
+        pub(crate) fn $name(&self, _: &M $(, _: $argument)*) {})*
+    };
+}
+
+impl ThreadTrace {
+    pub(crate) fn new(_: u64) -> ThreadTrace {
+        ThreadTrace
+    }
+
+    nothing! {
+        switch(GRef, Leave, GRef, Found);
+        leave(GRef, Leave);
+        start(GRef, Found);
+        ready(GRef, Waker);
+        create(GRef);
+        steal(&P, u32, StealFrom);
+        steal_failed(u32);
+        overflow(u32);
+        global_batch(u32);
+        proc_start(PRef);
+        proc_stop(PRef);
+        m_begin();
+        m_end();
+        m_park();
+        spin_begin();
+        spin_end(bool);
+        timer_fired(GRef, u64);
+    }
+}
+
+/// A thread that is perhaps not an M wakes an M.
+#[inline(always)]
+pub(crate) fn m_wake(_: MRef) {}
+
+/// A thread that is not an M makes a goroutine runnable.
+#[inline(always)]
+pub(crate) fn ready_from_outside(_: &Sched, _: GRef) {}
+
+/// The main goroutine was made.
+#[inline(always)]
+pub(crate) fn create_main(_: &Sched, _: GRef) {}
