@@ -12,6 +12,10 @@ use crate::stack;
 /// memory.
 const DEFAULT_STACK_SIZE: usize = 256 << 10;
 
+/// The names in `GMPDEBUG` that have an effect in this version.
+const SUPPORTED: &[&str] =
+    if cfg!(feature = "trace") { &["schedtrace", "trace"] } else { &["schedtrace"] };
+
 /// Builds a [`Runtime`].
 ///
 /// # Examples
@@ -22,7 +26,7 @@ const DEFAULT_STACK_SIZE: usize = 256 << 10;
 /// ```
 #[derive(Debug, Clone)]
 pub struct Builder {
-    procs: Option<u32>,
+    procs: Option<usize>,
     stack_size: usize,
 }
 
@@ -35,7 +39,7 @@ impl Builder {
 
     /// How many Ps there are: how many goroutines run at the same time. `GMPMAXPROCS` does not change
     /// a number that is given here.
-    pub fn procs(mut self, procs: u32) -> Builder {
+    pub fn procs(mut self, procs: usize) -> Builder {
         self.procs = Some(procs);
         self
     }
@@ -51,14 +55,20 @@ impl Builder {
     /// understand there it says on standard error.
     ///
     /// # Errors
-    /// `InvalidInput` for no P, more than 1024 Ps, or a stack above 8 MiB; the kernel's error when it
+    /// `InvalidInput` for no P, more than 4096 Ps, or a stack above 8 MiB; the kernel's error when it
     /// gives no address space.
     pub fn build(self) -> io::Result<Runtime> {
-        let settings = config::from_environment();
-        let procs = match self.procs {
-            Some(procs) => procs,
-            None => procs::from_environment(),
-        };
+        let (config, warnings) = config::from_environment(SUPPORTED);
+        for warning in warnings {
+            eprintln!("gmp: {warning}");
+        }
+        let procs = self.procs.unwrap_or_else(|| {
+            let (count, warning) = procs::initial_count();
+            if let Some(warning) = warning {
+                eprintln!("gmp: {warning}");
+            }
+            count
+        });
         if !(1..=procs::MAX_PROCS).contains(&procs) {
             return Err(invalid(format!("{procs} Ps: 1 to {} are possible", procs::MAX_PROCS)));
         }
@@ -66,7 +76,7 @@ impl Builder {
             return Err(invalid(format!("a stack of {} bytes: 8 MiB are possible", self.stack_size)));
         };
         runtime::report_overflows()?;
-        Ok(Runtime::with(Sched::new(procs, class)?, settings))
+        Ok(Runtime::with(Sched::new(procs, class)?, config))
     }
 }
 

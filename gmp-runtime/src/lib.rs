@@ -5,10 +5,6 @@
 mod builder;
 mod chan;
 mod debug;
-#[allow(
-    dead_code,
-    reason = "the scheduler above does not use every operation yet"
-)]
 mod fatal;
 mod goroutine;
 #[allow(
@@ -42,7 +38,7 @@ mod sys;
 #[cfg(test)]
 mod test_child;
 mod time;
-mod trace;
+pub mod trace;
 
 use fatal::fatal;
 

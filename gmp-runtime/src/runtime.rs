@@ -6,8 +6,10 @@ use std::panic::{self, AssertUnwindSafe, Location};
 use std::thread;
 
 use crate::builder::Builder;
+use crate::debug::config::Config;
 use crate::fatal::fatal;
 use crate::sched::g::transition;
+use crate::sched::m::M;
 use crate::sched::refs::MRef;
 use crate::sched::{Sched, current, shutdown, sysmon, worker};
 use crate::stack::guard;
@@ -16,7 +18,7 @@ use crate::sys::signal::AlternateStack;
 /// A scheduler that has not started yet.
 pub struct Runtime {
     sched: Box<Sched>,
-    schedtrace_ms: Option<u64>,
+    config: Config,
 }
 
 impl Runtime {
@@ -33,8 +35,8 @@ impl Runtime {
         Builder::new().build()
     }
 
-    pub(crate) fn with(sched: Sched, schedtrace_ms: Option<u64>) -> Runtime {
-        Runtime { sched: Box::new(sched), schedtrace_ms }
+    pub(crate) fn with(sched: Sched, config: Config) -> Runtime {
+        Runtime { sched: Box::new(sched), config }
     }
 
     /// Runs `f` as the main goroutine, and the goroutines that it makes; returns its result as soon as
@@ -75,7 +77,7 @@ impl Runtime {
         T: Send,
     {
         assert!(
-            current::goroutine().is_none() && !current::is_m(),
+            current::goroutine().is_none() && current::thread_m().is_none(),
             "a runtime cannot be started by a goroutine"
         );
         let site = Location::caller();
@@ -86,11 +88,14 @@ impl Runtime {
             shutdown::begin(sched);
         };
         let _alternate_stack = AlternateStack::install();
+        if let Some(path) = &self.config.trace {
+            crate::trace::start_for_environment(sched, path);
+        }
         let m0 = start(sched);
         // SAFETY: `main` borrows from this frame, which stays until the scheduler has ended; a
         // goroutine that could not be ended never runs again.
-        unsafe { make_main(sched, main, site) };
-        let helpers = start_helpers(sched, self.schedtrace_ms);
+        unsafe { make_main(&m0, main, site) };
+        let helpers = start_helpers(sched, self.config.schedtrace_ms);
         worker::run(m0);
         for helper in helpers {
             // A panic in one of them has printed its message.
@@ -121,17 +126,18 @@ fn start(sched: &'static Sched) -> MRef {
 /// # Safety
 /// What `main` borrows outlives the scheduler.
 unsafe fn make_main<F: FnOnce() + Send>(
-    sched: &'static Sched,
+    m0: &M,
     main: F,
     site: &'static Location<'static>,
 ) {
+    let sched = m0.sched;
     let Some(g) = sched.take_free_from_outside() else { fatal!("no memory for a goroutine") };
     let (first, _) = sched.goroutine_ids();
     g.id.set(first);
     // SAFETY: the goroutine is fresh; the caller's contract for the rest.
     unsafe { crate::spawn::prepare(g, main, 0, site) };
     crate::spawn::detach(g);
-    crate::trace::create_main(sched, g);
+    m0.tracer.create(m0, g);
     transition!(g, Idle => Runnable);
     sched.put_global(g);
 }
@@ -169,6 +175,7 @@ fn end(sched: &'static Sched, m0: MRef) {
     }
     m0.tracer.m_end(&m0);
     current::set_m(None);
+    crate::trace::end(sched);
     sched.flush_stacks();
     if !shutdown::is_reachable(sched) {
         // SAFETY: it came from a box; its threads have ended, and nobody outside holds a reference.

@@ -35,13 +35,14 @@ pub(crate) fn goroutine() -> Option<GRef> {
 #[cold]
 #[inline(never)]
 fn goroutine_of_thread() -> Option<GRef> {
-    MRef::from_ptr(CURRENT_M.get())?.current()
+    thread_m()?.current()
 }
 
-/// Whether this thread is an M.
+/// The M that this thread is, if it is one. Never inlined, because the thread may be another one after
+/// a switch.
 #[inline(never)]
-pub(crate) fn is_m() -> bool {
-    !CURRENT_M.get().is_null()
+pub(crate) fn thread_m() -> Option<MRef> {
+    MRef::from_ptr(CURRENT_M.get())
 }
 
 /// Says which M this thread is; null when it is none any more. Never inlined, because the thread may

@@ -72,20 +72,20 @@ const TRANSITIONS: &[(GState, GState)] = &[
     (GState::Preempted, GState::Running),  // thawed
 ];
 
-impl GState {
-    /// Whether a goroutine may go from `self` to `to`.
-    pub(crate) const fn may_become(self, to: GState) -> bool {
-        let mut i = 0;
-        while i < TRANSITIONS.len() {
-            let (a, b) = TRANSITIONS[i];
-            if a as u32 == self as u32 && b as u32 == to as u32 {
-                return true;
-            }
-            i += 1;
+/// Whether a goroutine may go from the state with number `from` to that with number `to`.
+const fn is_transition(from: u32, to: u32) -> bool {
+    let mut i = 0;
+    while i < TRANSITIONS.len() {
+        let (a, b) = TRANSITIONS[i];
+        if a as u32 == from && b as u32 == to {
+            return true;
         }
-        false
+        i += 1;
     }
+    false
+}
 
+impl GState {
     /// The state with number `raw`, as a word for a report.
     pub(crate) fn name(raw: u32) -> &'static str {
         match raw {
@@ -206,21 +206,10 @@ impl G {
         }
     }
 
-    /// Goes from state `FROM` to `TO`. A transition that [`GState::may_become`] does not know does
-    /// not compile; one from another state than `FROM` ends the process with a report.
+    /// Goes from state `FROM` to `TO`. A transition that is not in [`TRANSITIONS`] does not compile; one from another state than `FROM` ends the process with a report.
     #[inline(always)]
     pub(crate) fn transition<const FROM: u32, const TO: u32>(&self) {
-        const {
-            let (mut from_known, mut i) = (false, 0);
-            while i < TRANSITIONS.len() {
-                let (a, b) = TRANSITIONS[i];
-                if a as u32 == FROM && b as u32 == TO {
-                    from_known = true;
-                }
-                i += 1;
-            }
-            assert!(from_known, "no such transition of a goroutine");
-        }
+        const { assert!(is_transition(FROM, TO), "no such transition of a goroutine") };
         // ordering: Relaxed: the state tells nothing about other memory; ownership of the goroutine
         // passes through the queue or the lock.
         let now = self.state.load(Ordering::Relaxed);
@@ -317,14 +306,14 @@ mod tests {
         for from in ALL {
             for to in ALL {
                 let times = TRANSITIONS.iter().filter(|&&pair| pair == (from, to)).count();
-                assert_eq!(times, usize::from(from.may_become(to)), "{from:?} -> {to:?}");
+                assert_eq!(times, usize::from(is_transition(from as u32, to as u32)), "{from:?} -> {to:?}");
                 assert!(from != to || times == 0);
                 legal += times;
             }
         }
         assert_eq!(legal, TRANSITIONS.len());
-        assert!(!GState::Dead.may_become(GState::Running));
-        assert!(!GState::Waiting.may_become(GState::Dead));
+        assert!(!is_transition(GState::Dead as u32, GState::Running as u32));
+        assert!(!is_transition(GState::Waiting as u32, GState::Dead as u32));
     }
 
     #[cfg(feature = "trace")]

@@ -100,10 +100,10 @@ impl M {
 
     /// Takes hold of `p`, which nobody else holds.
     pub(crate) fn acquire_p(&self, p: PRef) {
+        self.tracer.proc_start(self, p);
         p.set_m(Some(self.reference()));
         // ordering: Relaxed: the P came through the scheduler's lock or `next_p`.
         self.p.store(p.as_ptr(), Ordering::Relaxed);
-        self.tracer.proc_start(self, p);
     }
 
     /// Lets go of its P.

@@ -121,7 +121,7 @@ impl Sched {
     ///
     /// # Errors
     /// When the kernel gives no address space for goroutines or stacks.
-    pub(crate) fn new(procs: u32, stack_class: u8) -> io::Result<Sched> {
+    pub(crate) fn new(procs: usize, stack_class: u8) -> io::Result<Sched> {
         let asymmetric = memory_barrier::register().is_ok();
         let sched = Sched {
             shared: SpinLock::new(
@@ -137,7 +137,7 @@ impl Sched {
             ),
             global_len: AtomicU32::new(0),
             idle: IdleCounters::new(asymmetric),
-            procs: (0..procs).map(|id| P::new(id, stack_class)).collect(),
+            procs: (0..procs as u32).map(|id| P::new(id, stack_class)).collect(),
             ms: SpinLock::new(Rank::Sched, Vec::new()),
             table: GTable::reserve()?,
             stacks: StackPool::global().map_err(io::Error::other)?,
@@ -147,7 +147,7 @@ impl Sched {
             next_id: AtomicU64::new(1),
             stopping: AtomicBool::new(false),
             handles: AtomicU64::new(0),
-            tracer: crate::trace::SchedTrace::default(),
+            tracer: crate::trace::SchedTrace::new(),
         };
         Ok(sched)
     }
@@ -208,6 +208,12 @@ impl Sched {
     /// How many Ms there are.
     pub(crate) fn m_count(&self) -> usize {
         self.ms.lock().len()
+    }
+
+    /// Calls `f` with all Ms.
+    #[cfg(feature = "trace")]
+    pub(crate) fn with_ms<R>(&self, f: impl FnOnce(&[Box<M>]) -> R) -> R {
+        f(&self.ms.lock())
     }
 
     /// Calls `f` for every M.

@@ -42,12 +42,6 @@ macro_rules! reference {
                 NonNull::new(pointer).map($name)
             }
 
-            /// The reference at `pointer`, which came from [`Self::as_non_null`].
-            #[inline(always)]
-            pub(crate) fn from_non_null(pointer: NonNull<$target>) -> $name {
-                $name(pointer)
-            }
-
             /// The address.
             #[inline(always)]
             pub(crate) fn as_non_null(self) -> NonNull<$target> {
@@ -93,4 +87,18 @@ reference! {
 reference! {
     /// A P.
     PRef, P
+}
+
+impl GRef {
+    /// The reference at `pointer`, which came from [`GRef::as_non_null`].
+    #[inline(always)]
+    pub(crate) fn from_non_null(pointer: NonNull<G>) -> GRef {
+        GRef(pointer)
+    }
+
+    /// The address, as run queues hold it.
+    #[inline(always)]
+    pub(crate) fn as_non_null(self) -> NonNull<G> {
+        self.0
+    }
 }

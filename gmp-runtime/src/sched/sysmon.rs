@@ -1,6 +1,6 @@
 //! The monitor: a thread without a P that looks after the others. So far it prints schedtrace lines.
 
-use crate::debug::schedtrace::Snapshot;
+use crate::debug::schedtrace::{PSnapshot, Snapshot};
 use crate::prim::atomic::{AtomicU32, Ordering};
 use crate::sched::Sched;
 use crate::sys::clock::monotonic_ns;
@@ -37,24 +37,28 @@ pub(crate) fn run(sched: &Sched, interval_ms: u64) {
             futex::wait(&sched.sysmon.word, seen, Some(next - now));
             continue;
         }
-        signal::write_stderr(format!("{}\n", snapshot(sched, (now - start) / 1_000_000)).as_bytes());
+        let line = line(sched, (now - start) / 1_000_000);
+        signal::write_stderr(line.as_bytes());
         next += interval_ms.max(1) * 1_000_000;
     }
 }
 
-/// What a line of schedtrace shows, `ms` after the first one.
-fn snapshot(sched: &Sched, ms: u64) -> Snapshot {
-    Snapshot {
+/// A line of schedtrace, `ms` after the first one.
+fn line(sched: &Sched, ms: u64) -> String {
+    let ps: Vec<PSnapshot> = sched
+        .procs()
+        .map(|p| PSnapshot { run_queue: p.runq.len(), sched_tick: p.tick() })
+        .collect();
+    let snapshot = Snapshot {
         elapsed_ms: ms,
-        gomaxprocs: sched.proc_count(),
-        idleprocs: sched.idle.idle_ps(),
-        // The spawner and this thread are not Ms, but threads of the runtime.
-        threads: sched.m_count() as u32 + 2,
-        spinningthreads: sched.idle.spinning(),
-        needspinning: u32::from(sched.idle.need_spinning()),
-        idlethreads: sched.idle_m_count(),
-        runqueue: sched.global_len(),
-        local: sched.procs().map(|p| p.runq.len() as u32).collect(),
-        schedticks: sched.procs().map(|p| p.tick()).collect(),
-    }
+        idle_ps: sched.idle.idle_ps(),
+        // This thread counts, as Go's sysmon does; those that only serve the runtime do not.
+        threads: sched.m_count() as u64 + 1,
+        spinning_threads: sched.idle.spinning(),
+        need_spinning: sched.idle.need_spinning(),
+        idle_threads: sched.idle_m_count(),
+        run_queue: sched.global_len(),
+        ps: &ps,
+    };
+    format!("{snapshot}\n")
 }

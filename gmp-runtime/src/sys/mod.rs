@@ -5,6 +5,7 @@
 
 pub(crate) mod clock;
 pub(crate) mod futex;
+pub(crate) mod mapping;
 pub(crate) mod memory;
 pub(crate) mod memory_barrier;
 pub(crate) mod signal;

@@ -106,6 +106,11 @@ impl ClockUnits {
         self.ticks_per_second >> self.shift
     }
 
+    /// A duration in nanoseconds as units.
+    pub(crate) fn units_of_ns(&self, ns: u64) -> u64 {
+        (u128::from(ns) * u128::from(self.units_per_second()) / 1_000_000_000) as u64
+    }
+
     /// A stamp and the monotonic clock, read as close together as three tries allow.
     pub(crate) fn pair(&self) -> StampPair {
         let (ticks, monotonic_ns) = match self.source {

@@ -1,5 +1,7 @@
 //! The tracer that records nothing: the interface of `on`, without a field or an instruction.
 
+use std::path::Path;
+
 use super::Leave;
 use crate::sched::Sched;
 use crate::sched::m::M;
@@ -48,8 +50,14 @@ pub(crate) struct GoroutineTrace;
 pub(crate) struct ProcTrace;
 
 /// What would be remembered of a scheduler.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct SchedTrace;
+
+impl SchedTrace {
+    pub(crate) fn new() -> SchedTrace {
+        SchedTrace
+    }
+}
 
 /// What an M would record with.
 #[derive(Debug)]
@@ -96,6 +104,8 @@ pub(crate) fn m_wake(_: MRef) {}
 #[inline(always)]
 pub(crate) fn ready_from_outside(_: &Sched, _: GRef) {}
 
-/// The main goroutine was made.
-#[inline(always)]
-pub(crate) fn create_main(_: &Sched, _: GRef) {}
+/// There is nothing to start: the builder has said that `trace` has no effect.
+pub(crate) fn start_for_environment(_: &Sched, _: &Path) {}
+
+/// There is nothing to end.
+pub(crate) fn end(_: &Sched) {}

@@ -1,0 +1,657 @@
+//! The collector: generations of a trace, from its start to its end.
+//!
+//! # Protocol
+//!
+//! Every M writes its own chunks without a lock. What the Ms share is the number of the generation that
+//! is being recorded ([`Collector::generation`], 0 while nothing is), and the state under the
+//! collector's lock: chunks and names.
+//!
+//! * **An M records**: makes its section counter odd · *RecordFence* · reads the generation · if it is
+//!   not the one of its chunk, takes the lock, seals its chunk and opens another one · writes · makes
+//!   the counter even.
+//! * **The collector's thread advances**: under the lock, writes the status of every goroutine and P that
+//!   the generation did not touch · stores the next generation (or 0) · *AdvanceFence* · waits until every
+//!   M's counter is even or has changed: nobody writes into the old generation any more, because either
+//!   the M read the new number, or its section was over · under the lock, seals the chunks that Ms have
+//!   not given up themselves, and writes the generation's end.
+//!
+//! RecordFence is a compiler fence and AdvanceFence a membarrier where there is one, else both are
+//! fences.
+//!
+//! **Statuses.** The first M that touches a goroutine in a generation writes its status before the event,
+//! and *before it changes anything about the goroutine*. It takes the lock for that. So while the collector
+//! holds the lock, an untouched goroutine is as it was when the generation began, except that an M that
+//! has not written in this generation may be changing the one that it runs; that one is *running*, and
+//! nothing of it is read. New goroutines are touched from the start, so when the walk is over nothing is
+//! untouched any more.
+
+use std::io;
+use std::panic::Location;
+use std::path::Path;
+use std::sync::Mutex;
+use std::thread::JoinHandle;
+
+use gmp_trace::event::{GState as Traced, PState};
+use gmp_trace::id::{GId, MId, PId};
+use gmp_trace::write::{
+    BlockHead, BlockKind, ClockPair, Encoder, GenerationEnd, GoroutineStatus, TraceEnd,
+};
+
+use super::chunks::{CHUNK_BYTES, Chunk, Exchange, Output, full_list};
+use super::control::Summary;
+use super::names::Names;
+use crate::lock::{Rank, SpinGuard, SpinLock};
+use crate::prim::atomic::{AtomicU32, Ordering, compiler_fence, fence};
+use crate::sched::Sched;
+use crate::sched::g::{G, GState, Routine};
+use crate::sched::m::M;
+use crate::sched::p::P;
+use crate::sys::clock::{monotonic_ns, wall_ns};
+use crate::sys::tsc::ClockUnits;
+use crate::sys::{futex, memory_barrier};
+
+/// How long a generation lasts at least.
+const GENERATION_NS: u64 = 1_000_000_000;
+
+/// How long it lasts at most, when restating takes too large a part of the bytes.
+const LONGEST_GENERATION_NS: u64 = 60 * GENERATION_NS;
+
+/// Restating may take one part in so many of the bytes.
+const RESTATING_SHARE: u64 = 100;
+
+/// Goroutines that are looked at without letting go of the lock.
+const GOROUTINES_AT_ONCE: usize = 256;
+
+/// The trace of one scheduler.
+#[derive(Debug)]
+pub(crate) struct Collector {
+    /// The generation that is being recorded; 0 while nothing is.
+    generation: AtomicU32,
+    /// Whether AdvanceFence is a membarrier.
+    asymmetric: bool,
+    /// What is shared; `None` while nothing is recorded.
+    state: SpinLock<Option<State>>,
+    /// Counts reasons for the collector's thread to look; the word it sleeps on.
+    word: AtomicU32,
+    /// Set to end the trace.
+    stop: AtomicU32,
+    /// The last generation of this scheduler; no number is used twice. Written under `thread`.
+    last: AtomicU32,
+    thread: Mutex<Option<JoinHandle<io::Result<Summary>>>>,
+}
+
+/// What Ms and the collector share.
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) exchange: Exchange,
+    pub(super) names: Names,
+    pub(super) clock: ClockUnits,
+    /// Blocks, events and losses of the generation that is being recorded and of the one before.
+    counts: [Counts; 2],
+    /// The control block that is open.
+    control: Control,
+    /// What threads that are no Ms record with.
+    pub(super) outside: Writer,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Counts {
+    blocks: u64,
+    events: u64,
+    lost: u64,
+}
+
+/// A writer of one block after the other.
+#[derive(Debug)]
+pub(super) struct Writer {
+    encoder: Encoder,
+    chunk: Option<Chunk>,
+    /// The generation of its chunk, or of what it lost.
+    pub(super) generation: u32,
+    sequence: u32,
+    /// Events that found no chunk since the last one.
+    lost: u64,
+}
+
+impl Writer {
+    pub(super) const fn new() -> Writer {
+        Writer { encoder: Encoder::new(), chunk: None, generation: 0, sequence: 0, lost: 0 }
+    }
+
+    /// The encoder, and the bytes of its chunk, if it has one.
+    #[inline(always)]
+    pub(super) fn parts(&mut self) -> Option<(&mut Encoder, &mut [u8])> {
+        let chunk = self.chunk?;
+        // SAFETY: the writer holds the chunk, and lends it while it is borrowed itself.
+        Some((&mut self.encoder, unsafe { chunk.bytes() }))
+    }
+
+    /// Whether it can write one more call in `generation`.
+    #[inline(always)]
+    pub(super) fn is_ready(&self, generation: u32) -> bool {
+        // SAFETY: as in `parts`; only the length is looked at.
+        self.generation == generation
+            && self.chunk.is_some_and(|chunk| self.encoder.has_room(unsafe { chunk.bytes() }))
+    }
+
+    /// Counts events that cannot be written.
+    pub(super) fn lose(&mut self, events: u64) {
+        self.lost += events;
+    }
+}
+
+/// The writer of control blocks.
+#[derive(Debug)]
+struct Control {
+    generation: u32,
+    sequence: u32,
+    encoder: Encoder,
+    chunk: Option<Chunk>,
+    /// Statuses that found no chunk.
+    lost: u64,
+    /// Bytes that restating took.
+    restated: u64,
+}
+
+impl Control {
+    fn new() -> Control {
+        Control {
+            generation: 0,
+            sequence: 0,
+            encoder: Encoder::new(),
+            chunk: None,
+            lost: 0,
+            restated: 0,
+        }
+    }
+
+    /// From now on it writes in `generation`.
+    fn begin(&mut self, exchange: &mut Exchange, generation: u32) {
+        self.end(exchange);
+        self.generation = generation;
+        self.sequence = 0;
+        self.lost = 0;
+        self.restated = 0;
+    }
+
+    /// Writes into the control block, a new one if there is no room.
+    fn write(&mut self, exchange: &mut Exchange, now: u64, write: impl FnOnce(&mut Encoder, &mut [u8])) {
+        // SAFETY: the chunk is held here.
+        let room = self.chunk.is_some_and(|chunk| self.encoder.has_room(unsafe { chunk.bytes() }));
+        if !room {
+            self.end(exchange);
+            let Some(chunk) = exchange.take() else {
+                self.lost += 1;
+                return;
+            };
+            let head = BlockHead {
+                kind: BlockKind::Control,
+                generation: self.generation,
+                sequence: self.sequence,
+                m: None,
+                base_time: now,
+                g: None,
+                p: None,
+            };
+            self.sequence += 1;
+            // SAFETY: the chunk was just taken.
+            self.encoder.begin(unsafe { chunk.bytes() }, &head);
+            self.chunk = Some(chunk);
+        }
+        let Some(chunk) = self.chunk else { return };
+        let before = self.encoder.used();
+        // SAFETY: the chunk is held here.
+        write(&mut self.encoder, unsafe { chunk.bytes() });
+        self.restated += (self.encoder.used() - before) as u64;
+    }
+
+    fn end(&mut self, exchange: &mut Exchange) {
+        if let Some(chunk) = self.chunk.take() {
+            // SAFETY: the chunk is held here.
+            self.encoder.seal(unsafe { chunk.bytes() }, false);
+            exchange.give_back(chunk);
+        }
+    }
+}
+
+impl State {
+    /// Opens a block for `writer` in `generation`, after sealing the one it has. False when there is no
+    /// chunk.
+    pub(super) fn open(
+        &mut self,
+        writer: &mut Writer,
+        generation: u32,
+        now: u64,
+        m: Option<&M>,
+    ) -> bool {
+        self.seal(writer);
+        if writer.generation != generation {
+            writer.generation = generation;
+            writer.sequence = 0;
+        }
+        let Some(chunk) = self.exchange.take() else { return false };
+        let head = BlockHead {
+            kind: BlockKind::Events,
+            generation,
+            sequence: writer.sequence,
+            m: m.and_then(|m| MId::new(m.id)),
+            base_time: now,
+            g: m.and_then(M::current).and_then(|g| GId::new(g.id.get())),
+            p: m.and_then(M::p).and_then(|p| PId::new(p.id)),
+        };
+        writer.sequence += 1;
+        // SAFETY: the chunk was just taken.
+        let bytes = unsafe { chunk.bytes() };
+        writer.encoder.begin(bytes, &head);
+        writer.chunk = Some(chunk);
+        if writer.lost > 0 {
+            writer.encoder.loss(bytes, writer.lost);
+            self.counts_of(generation).lost += std::mem::take(&mut writer.lost);
+        }
+        true
+    }
+
+    /// Seals the block of `writer`.
+    fn seal(&mut self, writer: &mut Writer) {
+        if let Some(chunk) = writer.chunk.take() {
+            let counts = self.counts_of(writer.generation);
+            counts.blocks += 1;
+            counts.events += writer.encoder.events();
+            // SAFETY: the writer gave the chunk up.
+            writer.encoder.seal(unsafe { chunk.bytes() }, false);
+            self.exchange.give_back(chunk);
+        }
+    }
+
+    /// Seals the last block of `writer` in its generation, and counts what found no room in it.
+    fn close(&mut self, writer: &mut Writer) {
+        self.seal(writer);
+        self.counts_of(writer.generation).lost += std::mem::take(&mut writer.lost);
+    }
+
+    fn counts_of(&mut self, generation: u32) -> &mut Counts {
+        &mut self.counts[generation as usize % 2]
+    }
+
+    /// The number of a place in `generation`.
+    pub(super) fn site(
+        &mut self,
+        generation: u32,
+        location: &'static Location<'static>,
+        start: Option<&'static Routine>,
+    ) -> u32 {
+        self.names.site(&mut self.exchange, generation, location, start)
+    }
+
+    /// The status of `g`, which has `state`, for `generation`, which now has touched it. Of a goroutine
+    /// that runs nothing is read that it may be changing.
+    pub(super) fn touch(
+        &mut self,
+        generation: u32,
+        g: &G,
+        state: Traced,
+        on_m: Option<u64>,
+    ) -> GoroutineStatus {
+        let wait = if state == Traced::Waiting { g.wait.get() } else { None };
+        let site = wait.map_or(0, |wait| self.site(generation, wait.site, None));
+        let created_at =
+            g.created_at.get().map_or(0, |at| self.site(generation, at, g.routine.get()));
+        g.traced.touch(generation);
+        GoroutineStatus {
+            g: g.id.get(),
+            state,
+            on_m,
+            reason: wait.map_or(0, |wait| wait.reason as u32),
+            object: wait.map_or(0, |wait| wait.object),
+            site,
+            created_at,
+            creator: g.creator.get(),
+            label: 0,
+        }
+    }
+
+    /// Writes the status of `g` into a control block, if `generation` has not touched it and it lives.
+    fn restate(&mut self, generation: u32, g: &G, runs_on: Option<u64>) {
+        if g.traced.generation() >= generation {
+            return;
+        }
+        let Some(state) = traced_state(g, runs_on) else { return };
+        let on_m = runs_on.or_else(|| g.m().filter(|_| state == Traced::Syscall).map(|m| m.id));
+        let status = self.touch(generation, g, state, on_m);
+        let now = self.clock.now_units();
+        self.control.write(&mut self.exchange, now, |encoder, chunk| {
+            encoder.go_status(chunk, now, &status);
+        });
+    }
+
+    /// [`State::restate`] for a P.
+    fn restate_p(&mut self, generation: u32, p: &P) {
+        if p.traced.generation() >= generation {
+            return;
+        }
+        p.traced.touch(generation);
+        let holder = p.m().map(|m| m.id);
+        let state = if holder.is_some() { PState::Running } else { PState::Idle };
+        let now = self.clock.now_units();
+        self.control.write(&mut self.exchange, now, |encoder, chunk| {
+            encoder.proc_status(chunk, now, p.id, state, holder);
+        });
+    }
+}
+
+impl Collector {
+    pub(crate) fn new() -> Collector {
+        Collector {
+            generation: AtomicU32::new(0),
+            asymmetric: memory_barrier::register().is_ok(),
+            state: SpinLock::new(Rank::Trace, None),
+            word: AtomicU32::new(0),
+            stop: AtomicU32::new(0),
+            last: AtomicU32::new(0),
+            thread: Mutex::new(None),
+        }
+    }
+
+    /// The generation that is being recorded, 0 for none.
+    #[inline(always)]
+    pub(super) fn generation(&self) -> u32 {
+        // ordering: Relaxed: RecordFence stands before the load that counts; the one that decides
+        // whether to record at all may be late.
+        self.generation.load(Ordering::Relaxed)
+    }
+
+    /// RecordFence: between making the section counter odd and reading the generation.
+    #[inline(always)]
+    pub(super) fn record_fence(&self) {
+        if self.asymmetric {
+            // ordering: SeqCst, for the compiler only; pairs with the membarrier in `advance_fence`.
+            compiler_fence(Ordering::SeqCst);
+        } else {
+            // ordering: SeqCst; pairs with the fence in `advance_fence`.
+            fence(Ordering::SeqCst);
+        }
+    }
+
+    /// AdvanceFence: between storing the next generation and reading section counters.
+    fn advance_fence(&self) {
+        if self.asymmetric && memory_barrier::barrier().is_ok() {
+            return;
+        }
+        // ordering: SeqCst; pairs with the fence in `record_fence`.
+        fence(Ordering::SeqCst);
+    }
+
+    /// The shared state, for whoever is about to write.
+    pub(super) fn lock(&self) -> SpinGuard<'_, Option<State>> {
+        self.state.lock()
+    }
+
+    /// Wakes the collector's thread when chunks run low.
+    pub(super) fn wake_if_low(&self, state: &State) {
+        if state.exchange.runs_low() {
+            self.wake();
+        }
+    }
+
+    fn wake(&self) {
+        // ordering: Release; pairs with the Acquire load in `work`.
+        self.word.fetch_add(1, Ordering::Release);
+        futex::wake(&self.word, 1);
+    }
+
+    /// Begins to record into `path`.
+    ///
+    /// # Errors
+    /// `AlreadyExists` while a trace is being recorded; the kernel's error for the file.
+    pub(crate) fn start(&self, sched: &'static Sched, path: &Path) -> io::Result<()> {
+        let mut thread = self.thread.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if thread.is_some() {
+            let message = "a trace is being recorded already: stop it first";
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, message));
+        }
+        let clock = ClockUnits::detect();
+        let mut output = Output::create(path, clock.units_per_second())?;
+        let mut state = State {
+            exchange: Exchange::new(),
+            names: Names::new()?,
+            clock,
+            counts: [Counts::default(); 2],
+            control: Control::new(),
+            outside: Writer::new(),
+        };
+        Exchange::refill(&mut output, |f| f(&mut state.exchange));
+        *self.state.lock() = Some(state);
+        // ordering: Relaxed: the thread is made after it.
+        self.stop.store(0, Ordering::Relaxed);
+        // ordering: Relaxed: under the lock of `thread`. Generations of one scheduler never repeat, so
+        // that what an earlier trace touched does not look touched.
+        let first = self.last.load(Ordering::Relaxed) + 1;
+        let builder = std::thread::Builder::new().name("gmp-trace".into()).stack_size(THREAD_STACK);
+        let handle = builder.spawn(move || sched.tracer.work(sched, output, first))?;
+        *thread = Some(handle);
+        self.begin_generation(first);
+        Ok(())
+    }
+
+    /// Ends the trace: everything that was recorded is in the file when this returns. `None` when
+    /// nothing was being recorded.
+    pub(crate) fn stop(&self) -> Option<io::Result<Summary>> {
+        let mut thread = self.thread.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let handle = thread.take()?;
+        // ordering: Release; pairs with the Acquire load in `work`.
+        self.stop.store(1, Ordering::Release);
+        self.wake();
+        Some(match handle.join() {
+            Ok(result) => result,
+            Err(_) => Err(io::Error::other("the thread that writes the trace panicked")),
+        })
+    }
+
+    /// From now on `generation` is recorded.
+    fn begin_generation(&self, generation: u32) {
+        if let Some(state) = &mut *self.state.lock() {
+            state.names.begin(generation);
+            state.control.begin(&mut state.exchange, generation);
+            *state.counts_of(generation) = Counts::default();
+            let (mono, wall) = (monotonic_ns(), wall_ns());
+            let pair = state.clock.pair();
+            let clocks = ClockPair {
+                ticks: pair.units,
+                mono: pair.monotonic_ns,
+                wall: wall + (pair.monotonic_ns - mono),
+            };
+            state.control.write(&mut state.exchange, pair.units, |encoder, chunk| {
+                encoder.gen_begin(chunk, generation);
+                encoder.clock_pair(chunk, clocks);
+            });
+        }
+        // ordering: Relaxed: the collector's thread, or the one that starts it.
+        self.last.store(generation, Ordering::Relaxed);
+        // ordering: Release: the state of the generation comes before its number.
+        self.generation.store(generation, Ordering::Release);
+    }
+
+    /// The collector's thread: prepares chunks, finishes them, advances generations, ends the trace.
+    fn work(&self, sched: &Sched, mut output: Output, first: u32) -> io::Result<Summary> {
+        let mut full = full_list();
+        let mut generation = first;
+        let mut total = TraceEnd { generations: 0, events: 0, lost: 0 };
+        let mut length = GENERATION_NS;
+        let mut next = monotonic_ns() + length;
+        loop {
+            // ordering: Acquire; pairs with the Release in `wake`.
+            let seen = self.word.load(Ordering::Acquire);
+            self.serve(&mut output, &mut full);
+            // ordering: Acquire; pairs with the Release in `stop`.
+            let stop = self.stop.load(Ordering::Acquire) != 0;
+            let now = monotonic_ns();
+            if stop || now >= next {
+                let serve = || self.serve(&mut output, &mut full);
+                if self.close_generation(sched, generation, stop, &mut total, serve) {
+                    length = (length * 2).min(LONGEST_GENERATION_NS);
+                }
+                if stop {
+                    break;
+                }
+                generation += 1;
+                next = now + length;
+                continue;
+            }
+            futex::wait(&self.word, seen, Some(next - now));
+        }
+        self.end(output, &mut full, total)
+    }
+
+    /// Prepares chunks that are missing, and finishes those that are full.
+    fn serve(&self, output: &mut Output, full: &mut Vec<Chunk>) {
+        Exchange::refill(output, |f| {
+            if let Some(state) = &mut *self.state.lock() {
+                f(&mut state.exchange);
+            }
+        });
+        if let Some(state) = &mut *self.state.lock() {
+            state.exchange.take_full(full);
+        }
+        output.finish(full);
+    }
+
+    /// Closes `generation`, and begins the next one unless this is the `last`. Whether restating took too
+    /// large a part of its bytes.
+    fn close_generation(
+        &self,
+        sched: &Sched,
+        generation: u32,
+        last: bool,
+        total: &mut TraceEnd,
+        serve: impl FnMut(),
+    ) -> bool {
+        self.restate_untouched(sched, generation, serve);
+        let mut control = match &mut *self.state.lock() {
+            Some(state) => std::mem::replace(&mut state.control, Control::new()),
+            None => return false,
+        };
+        if last {
+            // ordering: Relaxed: AdvanceFence comes after it.
+            self.generation.store(0, Ordering::Relaxed);
+        } else {
+            self.begin_generation(generation + 1);
+        }
+        self.advance_fence();
+        sched.for_each_m(|m| m.tracer.wait_until_outside());
+        self.seal_old_blocks(sched, generation);
+        self.write_end(&mut control, generation, last, total)
+    }
+
+    /// Seals blocks of `generation` that Ms have not given up themselves.
+    fn seal_old_blocks(&self, sched: &Sched, generation: u32) {
+        sched.for_each_m(|m| {
+            if let Some(state) = &mut *self.state.lock() {
+                // SAFETY: under the lock, and the M is outside its section or in the next generation:
+                // it comes back to its writer through the lock.
+                unsafe { m.tracer.with_writer_of(generation, |writer| state.close(writer)) };
+            }
+        });
+        if let Some(state) = &mut *self.state.lock() {
+            let mut outside = std::mem::replace(&mut state.outside, Writer::new());
+            if outside.generation == generation {
+                state.close(&mut outside);
+            }
+            state.outside = outside;
+        }
+    }
+
+    /// Writes the status of what `generation` did not touch.
+    fn restate_untouched(&self, sched: &Sched, generation: u32, mut serve: impl FnMut()) {
+        let mut first = 0;
+        while first < sched.table.len() {
+            let end = (first + GOROUTINES_AT_ONCE).min(sched.table.len());
+            sched.with_ms(|ms| {
+                let Some(state) = &mut *self.state.lock() else { return };
+                for g in (first..end).map(|index| sched.table.get(index)) {
+                    let runs_on = ms.iter().find(|m| {
+                        m.tracer.generation_of_writer() < generation && m.current() == Some(g)
+                    });
+                    state.restate(generation, &g, runs_on.map(|m| m.id));
+                }
+            });
+            first = end;
+            serve();
+        }
+        for p in sched.procs() {
+            if let Some(state) = &mut *self.state.lock() {
+                state.restate_p(generation, p);
+            }
+        }
+    }
+
+    /// Writes the end of `generation`, and of the trace if it is the `last`; whether restating took too
+    /// large a part.
+    fn write_end(
+        &self,
+        control: &mut Control,
+        generation: u32,
+        last: bool,
+        total: &mut TraceEnd,
+    ) -> bool {
+        let mut guard = self.state.lock();
+        let Some(state) = &mut *guard else { return false };
+        let tables = state.names.end(&mut state.exchange, generation);
+        let counts = *state.counts_of(generation);
+        let end = GenerationEnd {
+            generation,
+            blocks: counts.blocks + u64::from(tables),
+            events: counts.events,
+            lost: counts.lost + control.lost,
+        };
+        total.generations += 1;
+        total.events += end.events;
+        total.lost += end.lost;
+        let bytes = counts.blocks * CHUNK_BYTES as u64;
+        let too_much = control.restated * RESTATING_SHARE > bytes;
+        // The last words stand after every block of the generation.
+        control.end(&mut state.exchange);
+        let now = state.clock.now_units();
+        control.write(&mut state.exchange, now, |encoder, chunk| {
+            encoder.gen_end(chunk, &end);
+            if last {
+                encoder.trace_end(chunk, total);
+            }
+        });
+        control.end(&mut state.exchange);
+        too_much
+    }
+
+    /// Finishes the file.
+    fn end(&self, mut output: Output, full: &mut Vec<Chunk>, total: TraceEnd) -> io::Result<Summary> {
+        let unused = match self.state.lock().take() {
+            Some(mut state) => {
+                state.exchange.take_full(full);
+                state.exchange.unused()
+            }
+            None => 0,
+        };
+        output.finish(full);
+        output.close(unused)?;
+        Ok(Summary { events: total.events, lost: total.lost })
+    }
+}
+
+/// The stack of the collector's thread.
+const THREAD_STACK: usize = 256 << 10;
+
+/// The state of a goroutine as the format has it; `None` for one that does not live.
+fn traced_state(g: &G, runs_on: Option<u64>) -> Option<Traced> {
+    if runs_on.is_some() {
+        return Some(Traced::Running);
+    }
+    let state = g.state();
+    [
+        (GState::Runnable, Traced::Runnable),
+        (GState::Preempted, Traced::Runnable),
+        (GState::Running, Traced::Running),
+        (GState::Syscall, Traced::Syscall),
+        (GState::Waiting, Traced::Waiting),
+    ]
+    .into_iter()
+    .find_map(|(of, traced)| (of as u32 == state).then_some(traced))
+}

@@ -1,0 +1,68 @@
+//! Starting and stopping a trace from the program.
+
+use std::io;
+use std::path::Path;
+
+use crate::spawn::this_goroutine;
+
+/// Begins to record what the scheduler of the calling goroutine does into a new file at `path`, until
+/// [`stop`] or the end of the runtime. What is not a regular file (a pipe) is written to as a stream.
+///
+/// What is in the file survives the process: after a `kill -9` everything up to the last event of each
+/// thread can be read. Recording costs one stamp of the clock and some nanoseconds a scheduler event;
+/// events that find no room, because the disk is too slow or full, are counted and left out.
+///
+/// Blocks the thread for some milliseconds.
+///
+/// # Errors
+/// `AlreadyExists` while a trace is being recorded; the kernel's error if the file cannot be made.
+///
+/// # Panics
+/// On a thread that runs no goroutine.
+///
+/// # Examples
+/// ```no_run
+/// # let runtime = gmp_runtime::Runtime::new()?;
+/// // SAFETY: nothing that belongs to a thread lives across a call that may park.
+/// unsafe {
+///     runtime.run(|| -> std::io::Result<()> {
+///         gmp_runtime::trace::start("trace.bin")?;
+///         gmp_runtime::go(|| ()).join().unwrap();
+///         gmp_runtime::trace::stop()?;
+///         Ok(())
+///     })
+/// }?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[track_caller]
+pub fn start(path: impl AsRef<Path>) -> io::Result<()> {
+    let sched = this_goroutine().sched;
+    sched.tracer.start(sched, path.as_ref())
+}
+
+/// Ends the trace: everything that was recorded is in the file when this returns.
+///
+/// Blocks the thread for some milliseconds.
+///
+/// # Errors
+/// `NotFound` when no trace is being recorded; the first error that writing it met.
+///
+/// # Panics
+/// On a thread that runs no goroutine.
+#[track_caller]
+pub fn stop() -> io::Result<Summary> {
+    match this_goroutine().sched.tracer.stop() {
+        Some(result) => result,
+        None => Err(io::Error::new(io::ErrorKind::NotFound, "no trace is being recorded")),
+    }
+}
+
+/// What a finished trace holds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Summary {
+    /// Events that were recorded.
+    pub events: u64,
+    /// Events that found no room.
+    pub lost: u64,
+}

@@ -1,0 +1,575 @@
+//! What is recorded when: one method for each event of the scheduler.
+//!
+//! Off, a method is one load and a branch. On, it takes one stamp and writes its records into the M's
+//! own chunk, without allocation, lock or system call; only a new chunk, and the first use of a name or
+//! a goroutine in a generation, take the collector's lock.
+
+use std::cell::{Cell, UnsafeCell};
+use std::panic::Location;
+use std::path::Path;
+
+use gmp_trace::event::{GState as Traced, PState};
+use gmp_trace::write::{Seq, Wait as TracedWait};
+
+pub(crate) use gmp_trace::event::{ExitHow, Found, StealFrom, Waker};
+
+use super::Leave;
+pub(crate) use super::collector::Collector as SchedTrace;
+use super::collector::{State, Writer};
+use crate::prim::atomic::{AtomicU32, Ordering};
+use crate::prim::hint;
+use crate::sched::Sched;
+use crate::sched::current;
+use crate::sched::g::{GState, Routine};
+use crate::sched::m::M;
+use crate::sched::p::P;
+use crate::sched::refs::{GRef, MRef, PRef};
+use crate::sys::tsc::ClockUnits;
+
+/// No M wrote the last record of a goroutine.
+const NOBODY: u64 = u64::MAX;
+
+/// What the tracer remembers of a goroutine: its owner's, but for the generation.
+#[derive(Debug, Default)]
+pub(crate) struct GoroutineTrace {
+    /// The last generation that touched it. Written under the collector's lock, or at creation.
+    generation: AtomicU32,
+    /// The number of its last start or ready in that generation.
+    sequence: Cell<u32>,
+    /// The M that wrote that record.
+    writer: Cell<u64>,
+}
+
+impl GoroutineTrace {
+    /// The last generation that touched it.
+    #[inline(always)]
+    pub(super) fn generation(&self) -> u32 {
+        // ordering: Relaxed: the owner reads what was written before it became the owner; the collector
+        // reads under the lock.
+        self.generation.load(Ordering::Relaxed)
+    }
+
+    /// `generation` has touched it: numbers begin at 0, and the next one is written out.
+    pub(super) fn touch(&self, generation: u32) {
+        self.sequence.set(0);
+        self.writer.set(NOBODY);
+        // ordering: Relaxed, as in `generation`.
+        self.generation.store(generation, Ordering::Relaxed);
+    }
+
+    /// The number of the next start or ready, which `m` writes.
+    #[inline(always)]
+    fn next(&self, m: u64) -> Seq {
+        let sequence = self.sequence.get() + 1;
+        self.sequence.set(sequence);
+        if self.writer.replace(m) == m { Seq::Local } else { Seq::Remote(sequence) }
+    }
+}
+
+/// What the tracer remembers of a P: its holder's, but for the generation.
+#[derive(Debug, Default)]
+pub(crate) struct ProcTrace {
+    /// The last generation that touched it. Written under the collector's lock.
+    generation: AtomicU32,
+    /// The number of its last start in that generation.
+    sequence: Cell<u32>,
+}
+
+impl ProcTrace {
+    pub(super) fn generation(&self) -> u32 {
+        // ordering: Relaxed: as for goroutines.
+        self.generation.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn touch(&self, generation: u32) {
+        self.sequence.set(0);
+        // ordering: Relaxed: as for goroutines.
+        self.generation.store(generation, Ordering::Relaxed);
+    }
+}
+
+/// Places that an M has looked up: a direct-mapped memory of what the collector's table says.
+const REMEMBERED_SITES: usize = 64;
+
+#[derive(Debug, Clone, Copy)]
+struct RememberedSite {
+    location: usize,
+    routine: usize,
+    generation: u32,
+    number: u32,
+}
+
+/// What an M records with.
+#[derive(Debug)]
+pub(crate) struct ThreadTrace {
+    m: u64,
+    /// Odd while the M is inside a section that writes.
+    section: AtomicU32,
+    /// The generation of the writer, for the collector.
+    generation: AtomicU32,
+    inner: UnsafeCell<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    clock: ClockUnits,
+    writer: Writer,
+    sites: [RememberedSite; REMEMBERED_SITES],
+}
+
+/// A section in which the M may write into its chunk.
+struct Section<'a> {
+    trace: &'a ThreadTrace,
+    inner: &'a mut Inner,
+    m: &'a M,
+    generation: u32,
+    /// The stamp of everything in this section.
+    now: u64,
+}
+
+impl ThreadTrace {
+    pub(crate) fn new(m: u64) -> ThreadTrace {
+        const NOTHING: RememberedSite =
+            RememberedSite { location: 0, routine: 0, generation: 0, number: 0 };
+        ThreadTrace {
+            m,
+            section: AtomicU32::new(0),
+            generation: AtomicU32::new(0),
+            inner: UnsafeCell::new(Inner {
+                clock: ClockUnits::MONOTONIC,
+                writer: Writer::new(),
+                sites: [NOTHING; REMEMBERED_SITES],
+            }),
+        }
+    }
+
+    /// Begins a section on this M; `None` when nothing is recorded any more.
+    #[inline(always)]
+    fn section<'a>(&'a self, m: &'a M) -> Option<Section<'a>> {
+        let collector = &m.sched.tracer;
+        // ordering: Relaxed: only this M writes it.
+        let odd = self.section.load(Ordering::Relaxed).wrapping_add(1);
+        // ordering: Relaxed: RecordFence comes after it.
+        self.section.store(odd, Ordering::Relaxed);
+        collector.record_fence();
+        let generation = collector.generation();
+        if generation == 0 {
+            self.leave_section();
+            return None;
+        }
+        // SAFETY: this M's, and in its section: the collector does not touch it unless the generation
+        // has changed, and then the M comes to it through the lock below.
+        let inner = unsafe { &mut *self.inner.get() };
+        let mut now = inner.clock.now_units();
+        if !inner.writer.is_ready(generation) {
+            now = self.open(m, inner, generation);
+        }
+        Some(Section { trace: self, inner, m, generation, now })
+    }
+
+    #[inline(always)]
+    fn leave_section(&self) {
+        // ordering: Relaxed: only this M writes it.
+        let even = self.section.load(Ordering::Relaxed).wrapping_add(1);
+        // ordering: Release; pairs with the Acquire load in `wait_until_outside`.
+        self.section.store(even, Ordering::Release);
+    }
+
+    /// Opens a chunk, and in a new generation says what the M is doing; the stamp.
+    #[cold]
+    #[inline(never)]
+    fn open(&self, m: &M, inner: &mut Inner, generation: u32) -> u64 {
+        let collector = &m.sched.tracer;
+        let mut guard = collector.lock();
+        let Some(state) = &mut *guard else { return 0 };
+        inner.clock = state.clock;
+        let now = inner.clock.now_units();
+        let open = state.open(&mut inner.writer, generation, now, Some(m));
+        // ordering: Relaxed: under the lock.
+        self.generation.store(generation, Ordering::Relaxed);
+        if let Some(p) = m.p()
+            && p.traced.generation() != generation
+        {
+            p.traced.touch(generation);
+            match inner.writer.parts() {
+                Some((encoder, chunk)) => {
+                    encoder.proc_status(chunk, now, p.id, PState::Running, Some(self.m));
+                }
+                None => inner.writer.lose(1),
+            }
+        }
+        if let Some(g) = m.current()
+            && g.traced.generation() != generation
+        {
+            write_status(state, &mut inner.writer, now, generation, g, Traced::Running, Some(self.m));
+        }
+        if open {
+            collector.wake_if_low(state);
+        }
+        now
+    }
+
+    /// Waits until this M has left the section that it may be in. For the collector.
+    pub(super) fn wait_until_outside(&self) {
+        // ordering: Acquire; pairs with the Release in `leave_section`.
+        let seen = self.section.load(Ordering::Acquire);
+        // ordering: Acquire, as above.
+        while seen % 2 == 1 && self.section.load(Ordering::Acquire) == seen {
+            hint::spin_loop();
+        }
+    }
+
+    /// The last generation in which this M wrote. Under the collector's lock.
+    pub(super) fn generation_of_writer(&self) -> u32 {
+        // ordering: Relaxed: under the lock.
+        self.generation.load(Ordering::Relaxed)
+    }
+
+    /// Calls `f` with the writer, if it still writes in `generation`.
+    ///
+    /// # Safety
+    /// Under the collector's lock, and the M has been outside its section since the generation changed.
+    pub(super) unsafe fn with_writer_of(&self, generation: u32, f: impl FnOnce(&mut Writer)) {
+        if self.generation_of_writer() == generation {
+            // SAFETY: the caller's contract: the M takes the lock before it uses the writer again.
+            f(unsafe { &mut (*self.inner.get()).writer });
+        }
+    }
+}
+
+/// Writes the status of `g`, which `generation` has not touched.
+fn write_status(
+    state: &mut State,
+    writer: &mut Writer,
+    now: u64,
+    generation: u32,
+    g: GRef,
+    traced: Traced,
+    on_m: Option<u64>,
+) {
+    let status = state.touch(generation, &g, traced, on_m);
+    match writer.parts() {
+        Some((encoder, chunk)) => encoder.go_status(chunk, now, &status),
+        None => writer.lose(1),
+    }
+}
+
+/// The wait of `g`, for a record.
+#[inline(always)]
+fn wait_of(section: &mut Section<'_>, g: GRef) -> TracedWait {
+    match g.wait.get() {
+        Some(wait) => TracedWait {
+            reason: wait.reason as u32,
+            site: section.site(wait.site, None),
+            object: wait.object,
+        },
+        None => TracedWait { reason: 0, site: 0, object: 0 },
+    }
+}
+
+impl Section<'_> {
+    /// Writes `events` events with `write`, or counts them as lost.
+    #[inline(always)]
+    fn write(
+        &mut self,
+        events: u64,
+        write: impl FnOnce(&mut gmp_trace::write::Encoder, &mut [u8], u64),
+    ) {
+        match self.inner.writer.parts() {
+            Some((encoder, chunk)) => write(encoder, chunk, self.now),
+            None => self.inner.writer.lose(events),
+        }
+    }
+
+    /// Sees to it that this generation has the status of `g`, which has `state`.
+    #[inline(always)]
+    fn touch(&mut self, g: GRef, state: Traced) {
+        if g.traced.generation() != self.generation {
+            self.touch_slow(g, state);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn touch_slow(&mut self, g: GRef, state: Traced) {
+        let mut guard = self.m.sched.tracer.lock();
+        let Some(shared) = &mut *guard else { return };
+        let writer = &mut self.inner.writer;
+        if !writer.is_ready(self.generation) {
+            shared.open(writer, self.generation, self.now, Some(self.m));
+        }
+        if g.traced.generation() != self.generation {
+            write_status(shared, writer, self.now, self.generation, g, state, None);
+        }
+    }
+
+    /// The number of a place.
+    #[inline(always)]
+    fn site(
+        &mut self,
+        location: &'static Location<'static>,
+        start: Option<&'static Routine>,
+    ) -> u32 {
+        let at = std::ptr::from_ref(location) as usize;
+        let routine = start.map_or(0, |start| std::ptr::from_ref(start) as usize);
+        let known = &self.inner.sites[slot(at, routine)];
+        if known.location == at && known.routine == routine && known.generation == self.generation {
+            return known.number;
+        }
+        self.look_up(location, start)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn look_up(
+        &mut self,
+        location: &'static Location<'static>,
+        start: Option<&'static Routine>,
+    ) -> u32 {
+        let at = std::ptr::from_ref(location) as usize;
+        let routine = start.map_or(0, |start| std::ptr::from_ref(start) as usize);
+        let number = match &mut *self.m.sched.tracer.lock() {
+            Some(state) => state.site(self.generation, location, start),
+            None => 0,
+        };
+        self.inner.sites[slot(at, routine)] =
+            RememberedSite { location: at, routine, generation: self.generation, number };
+        number
+    }
+}
+
+impl Drop for Section<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.trace.leave_section();
+    }
+}
+
+/// Where a place is remembered.
+#[inline(always)]
+fn slot(location: usize, routine: usize) -> usize {
+    ((location >> 3) ^ (routine >> 4)) % REMEMBERED_SITES
+}
+
+/// Methods for the scheduler: `name(&self, m, arguments) |section, arguments| body`. Each is a check in
+/// line and a body that is not.
+macro_rules! events {
+    ($($(#[$doc:meta])* $name:ident($($arg:ident: $type:ty),*) = |$section:ident, $m:ident| $body:block)*) => {
+        impl ThreadTrace {
+            $(
+                $(#[$doc])*
+                #[inline(always)]
+                pub(crate) fn $name(&self, m: &M $(, $arg: $type)*) {
+                    #[inline(never)]
+                    fn record($m: &M $(, $arg: $type)*) {
+                        if let Some(mut $section) = $m.tracer.section($m) {
+                            $body
+                        }
+                    }
+                    if m.sched.tracer.generation() != 0 {
+                        record(m $(, $arg)*);
+                    }
+                }
+            )*
+        }
+    };
+}
+
+events! {
+    /// `leaving` leaves in the way `how`, and `next` runs at once.
+    switch(leaving: GRef, how: Leave, next: GRef, found: Found) = |section, m| {
+        section.touch(next, Traced::Runnable);
+        let seq = next.traced.next(m.id);
+        let id = next.id.get();
+        match how {
+            Leave::Park => {
+                let wait = wait_of(&mut section, leaving);
+                section.write(2, |e, c, now| e.park_start(c, now, wait, id, (found, seq)));
+            }
+            Leave::Yield => section.write(2, |e, c, now| e.yield_start(c, now, id, found, seq)),
+            Leave::Exit(ExitHow::Returned) => {
+                section.write(2, |e, c, now| e.exit_start(c, now, id, found, seq));
+            }
+            Leave::Exit(how) => {
+                section.write(1, |e, c, now| e.exit(c, now, how));
+                section.write(1, |e, c, now| e.start(c, now, id, found, seq));
+            }
+        }
+    }
+
+    /// `leaving` leaves in the way `how`, and the scheduler looks for another one.
+    leave(leaving: GRef, how: Leave) = |section, _m| {
+        match how {
+            Leave::Park => {
+                let wait = wait_of(&mut section, leaving);
+                section.write(1, |e, c, now| e.park(c, now, wait));
+            }
+            Leave::Yield => section.write(1, |e, c, now| e.yields(c, now)),
+            Leave::Exit(how) => section.write(1, |e, c, now| e.exit(c, now, how)),
+        }
+    }
+
+    /// The scheduler is about to start `g`.
+    start(g: GRef, found: Found) = |section, m| {
+        section.touch(g, resting_state(g));
+        let seq = g.traced.next(m.id);
+        section.write(1, |e, c, now| e.start(c, now, g.id.get(), found, seq));
+    }
+
+    /// `g`, which waits, is about to become runnable.
+    ready(g: GRef, by: Waker) = |section, m| {
+        section.touch(g, Traced::Waiting);
+        let seq = g.traced.next(m.id);
+        section.write(1, |e, c, now| e.ready(c, now, g.id.get(), by, seq));
+    }
+
+    /// `g` was made.
+    create(g: GRef) = |section, m| {
+        g.traced.touch(section.generation);
+        g.traced.writer.set(m.id);
+        let site = match g.created_at.get() {
+            Some(location) => section.site(location, g.routine.get()),
+            None => 0,
+        };
+        section.write(1, |e, c, now| e.create(c, now, g.id.get(), site));
+    }
+
+    /// Work was taken from `victim`.
+    steal(victim: &P, n: u32, from: StealFrom) = |section, _m| {
+        section.write(1, |e, c, now| e.steal(c, now, victim.id, n, from));
+    }
+
+    /// A search by stealing found nothing.
+    steal_failed(attempts: u32) = |section, _m| {
+        section.write(1, |e, c, now| e.steal_failed(c, now, attempts));
+    }
+
+    /// A full ring moved goroutines to the global queue.
+    overflow(n: u32) = |section, _m| {
+        section.write(1, |e, c, now| e.overflow(c, now, n));
+    }
+
+    /// Goroutines were taken from the global queue.
+    global_batch(n: u32) = |section, _m| {
+        section.write(1, |e, c, now| e.global_batch(c, now, n));
+    }
+
+    /// The M is about to take `p`.
+    proc_start(p: PRef) = |section, _m| {
+        if p.traced.generation() != section.generation {
+            p.traced.touch(section.generation);
+            section.write(1, |e, c, now| e.proc_status(c, now, p.id, PState::Idle, None));
+        }
+        let seq = p.traced.sequence.get() + 1;
+        p.traced.sequence.set(seq);
+        section.write(1, |e, c, now| e.proc_start(c, now, p.id, seq));
+    }
+
+    /// The M is about to let go of its P.
+    proc_stop(_p: PRef) = |section, _m| {
+        section.write(1, |e, c, now| e.proc_stop(c, now));
+    }
+
+    /// The M's thread has begun.
+    m_begin() = |section, m| {
+        section.write(1, |e, c, now| e.m_create(c, now, m.id));
+    }
+
+    /// The M's thread ends.
+    m_end() = |section, _m| {
+        section.write(1, |e, c, now| e.m_exit(c, now));
+    }
+
+    /// The M goes to sleep.
+    m_park() = |section, _m| {
+        section.write(1, |e, c, now| e.m_park(c, now));
+    }
+
+    /// The M wakes another one.
+    m_wakes(target: MRef) = |section, _m| {
+        section.write(1, |e, c, now| e.m_wake(c, now, target.id));
+    }
+
+    /// The M begins to look for work.
+    spin_begin() = |section, _m| {
+        section.write(1, |e, c, now| e.spin_begin(c, now));
+    }
+
+    /// The M ends to look for work.
+    spin_end(found: bool) = |section, _m| {
+        section.write(1, |e, c, now| e.spin_end(c, now, found));
+    }
+
+    /// A timer fired, `late` nanoseconds after its deadline.
+    timer_fired(g: GRef, late: u64) = |section, _m| {
+        let units = section.inner.clock.units_of_ns(late);
+        section.write(1, |e, c, now| e.timer_fired(c, now, units, g.id.get()));
+    }
+}
+
+/// The state of a goroutine that is about to be started: runnable, or, when it is resumed to be
+/// cancelled, what it was before.
+fn resting_state(g: GRef) -> Traced {
+    if g.state() == GState::Waiting as u32 { Traced::Waiting } else { Traced::Runnable }
+}
+
+/// The thread, perhaps not an M, wakes an M.
+pub(crate) fn m_wake(target: MRef) {
+    if target.sched.tracer.generation() == 0 {
+        return;
+    }
+    if let Some(m) = current::thread_m()
+        && std::ptr::eq(m.sched, target.sched)
+    {
+        m.tracer.m_wakes(&m, target);
+    }
+}
+
+/// A thread that is not an M is about to make `g`, which waits, runnable.
+pub(crate) fn ready_from_outside(sched: &Sched, g: GRef) {
+    if sched.tracer.generation() == 0 {
+        return;
+    }
+    let mut guard = sched.tracer.lock();
+    let Some(state) = &mut *guard else { return };
+    // Under the lock, so that the collector is not in between.
+    let generation = sched.tracer.generation();
+    if generation == 0 {
+        return;
+    }
+    let now = state.clock.now_units();
+    let mut writer = std::mem::replace(&mut state.outside, Writer::new());
+    if !writer.is_ready(generation) {
+        state.open(&mut writer, generation, now, None);
+    }
+    if g.traced.generation() != generation {
+        write_status(state, &mut writer, now, generation, g, Traced::Waiting, None);
+    }
+    let seq = g.traced.next(NOBODY - 1);
+    match writer.parts() {
+        Some((encoder, chunk)) => encoder.ready(chunk, now, g.id.get(), Waker::External, seq),
+        None => writer.lose(1),
+    }
+    state.outside = writer;
+}
+
+/// Starts the trace that `GMPDEBUG` asks for. A program goes on without it where that fails.
+pub(crate) fn start_for_environment(sched: &'static Sched, path: &Path) {
+    if let Err(error) = sched.tracer.start(sched, path) {
+        eprintln!("gmp: cannot record a trace into {}: {error}", path.display());
+    }
+}
+
+/// Ends the trace, if there is one, with its scheduler.
+pub(crate) fn end(sched: &Sched) {
+    match sched.tracer.stop() {
+        None => {}
+        Some(Err(error)) => eprintln!("gmp: the trace is not whole: {error}"),
+        Some(Ok(summary)) if summary.lost > 0 => eprintln!(
+            "gmp: the trace is not whole: {} of {} events found no room, because the disk was too slow",
+            summary.lost,
+            summary.lost + summary.events
+        ),
+        Some(Ok(_)) => {}
+    }
+}
