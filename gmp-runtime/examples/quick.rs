@@ -4,7 +4,7 @@ use gmp_runtime::*;
 use std::sync::Arc; use std::sync::atomic::*;
 fn main() {
     let what = std::env::args().nth(1).unwrap();
-    let procs: u32 = std::env::args().nth(2).unwrap().parse().unwrap();
+    let procs: usize = std::env::args().nth(2).unwrap().parse().unwrap();
     let n: u64 = 2_000_000;
     let rt = Runtime::builder().procs(procs).build().unwrap();
     unsafe { rt.run(move || {

@@ -106,10 +106,8 @@ pub(crate) fn find(m: &M) -> Option<Choice> {
         }
 
         // 6. The other Ps, while not too many look there already.
-        if m.spinning.get() || sched.idle.may_spin(sched.proc_count()) {
-            if !m.spinning.get() {
-                begin_spinning(m);
-            }
+        if m.spinning.get() || sched.idle.begin_spinning(sched.proc_count()) {
+            spins_now(m);
             match steal::steal_work(m, &p) {
                 steal::Outcome::Stolen(g, found) => return Some(Choice::new(g, found)),
                 steal::Outcome::TimersRan => continue,
@@ -133,29 +131,28 @@ fn go_idle(m: &M) -> bool {
         if shared.global.len() != 0 || sched.stopping() {
             return !sched.stopping();
         }
-        if !m.spinning.get() && sched.idle.need_spinning() {
+        if !m.spinning.get() && sched.idle.take_need_spinning() {
             drop(shared);
-            begin_spinning(m);
+            look_on(m);
             return true;
         }
         let p = m.release_p();
         shared.put_idle_p(p);
-        sched.idle.p_idle();
+        sched.idle.p_became_idle();
     }
-    if m.spinning.get() {
+    let spun = m.spinning.replace(false);
+    if spun {
         m.tracer.spin_end(m, false);
-        m.spinning.set(false);
-        sched.idle.end_spinning();
-        sched.idle.sleep_fence();
-        if let Some(p) = look_once_more(m) {
-            m.acquire_p(p);
-            begin_spinning(m);
-            return true;
-        }
+    }
+    sched.idle.recheck_before_sleep(spun);
+    if let Some(p) = look_once_more(m) {
+        m.acquire_p(p);
+        look_on(m);
+        return true;
     }
     if let Some(p) = timers::wait_for_next(m) {
         m.acquire_p(p);
-        begin_spinning(m);
+        look_on(m);
         timers::run_due_everywhere(m);
         return true;
     }
@@ -187,18 +184,25 @@ fn sleep(m: &M) -> bool {
     }
 }
 
-fn begin_spinning(m: &M) {
-    m.spinning.set(true);
-    m.sched.idle.begin_spinning();
-    m.tracer.spin_begin(m);
+/// Spins without asking: there is work somewhere.
+fn look_on(m: &M) {
+    m.sched.idle.resume_spinning();
+    spins_now(m);
+}
+
+/// Notes that `m` spins, which is counted already.
+fn spins_now(m: &M) {
+    if !m.spinning.replace(true) {
+        m.tracer.spin_begin(m);
+    }
 }
 
 /// An M that spun has found work: another one may look for more (Go's `resetspinning`).
 pub(crate) fn found_work(m: &M) {
-    if m.spinning.get() {
+    if m.spinning.replace(false) {
         m.tracer.spin_end(m, true);
-        m.spinning.set(false);
-        m.sched.idle.end_spinning();
-        m.sched.wake_p_if_needed();
+        if m.sched.idle.end_spinning_with_work() {
+            m.sched.wake_p();
+        }
     }
 }

@@ -23,6 +23,9 @@
 //!
 //! # Why nothing is left waiting
 //!
+//! Submitting is frequent and going to sleep is rare, so SubmitFence is a compiler fence and SleepFence a
+//! membarrier, where the kernel has one; else, and in the models, both are full fences.
+//!
 //! Both fences are sequentially consistent, so of a submission and an M that goes to sleep one comes
 //! first. If SubmitFence is first, the M sees the work in its last look. If SleepFence is first, the
 //! submitter sees the idle P and that this M does not spin; what can still keep it from waking somebody is
@@ -41,8 +44,9 @@
 //!
 //! The lists of idle Ps and Ms, and parking: under the scheduler's lock, elsewhere.
 
-use crate::prim::atomic::{AtomicBool, AtomicU32, Ordering, fence};
+use crate::prim::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::prim::const_unless_loom;
+use crate::sys::memory_barrier::Fences;
 use std::fmt;
 
 /// The counters, shared by all Ps.
@@ -51,6 +55,7 @@ use std::fmt;
 pub(crate) struct IdleCounters {
     word: AtomicU32,
     need_spinning: AtomicBool,
+    fences: Fences,
 }
 
 /// The two halves of the word: idle Ps above [`IDLE_SHIFT`], spinning Ms below.
@@ -93,9 +98,14 @@ impl fmt::Debug for IdleCounters {
 
 impl IdleCounters {
     const_unless_loom! {
-        /// No P is idle and no M spins.
-        pub(crate) fn new() -> IdleCounters {
-            IdleCounters { word: AtomicU32::new(0), need_spinning: AtomicBool::new(false) }
+        /// No P is idle and no M spins. SubmitFence is the frequent one of `fences`, SleepFence the rare
+        /// one.
+        pub(crate) fn new(fences: Fences) -> IdleCounters {
+            IdleCounters {
+                word: AtomicU32::new(0),
+                need_spinning: AtomicBool::new(false),
+                fences,
+            }
         }
     }
 
@@ -125,9 +135,8 @@ impl IdleCounters {
     #[inline]
     #[must_use]
     pub(crate) fn submit_needs_wake(&self) -> bool {
-        // fence: SubmitFence
-        // ordering: SeqCst; pairs with SleepFence in `recheck_before_sleep`.
-        fence(Ordering::SeqCst);
+        // fence: SubmitFence; pairs with SleepFence in `recheck_before_sleep`.
+        self.fences.frequent();
         let word = self.word();
         word.idle() != 0 && word.spinning() == 0 && self.claim_wake()
     }
@@ -196,9 +205,8 @@ impl IdleCounters {
         if was_spinning {
             self.stop_spinning();
         }
-        // fence: SleepFence
-        // ordering: SeqCst; pairs with SubmitFence in `submit_needs_wake`.
-        fence(Ordering::SeqCst);
+        // fence: SleepFence; pairs with SubmitFence in `submit_needs_wake`.
+        self.fences.rare();
     }
 
     fn stop_spinning(&self) {

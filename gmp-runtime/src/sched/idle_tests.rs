@@ -17,7 +17,7 @@ mod rules {
 
     #[test]
     fn one_is_woken_at_a_time_and_only_for_an_idle_p() {
-        let counters = IdleCounters::new();
+        let counters = IdleCounters::new(Fences::SYMMETRIC);
         assert!(!counters.submit_needs_wake(), "no P is idle");
         counters.p_became_idle();
         counters.p_became_idle();
@@ -33,7 +33,7 @@ mod rules {
 
     #[test]
     fn a_withdrawn_claim_leaves_a_note() {
-        let counters = IdleCounters::new();
+        let counters = IdleCounters::new(Fences::SYMMETRIC);
         counters.p_became_idle();
         assert!(counters.submit_needs_wake());
         counters.p_left_idle();
@@ -54,7 +54,7 @@ mod rules {
             (8, 4, 2),
             (8, 8, 0),
         ] {
-            let counters = IdleCounters::new();
+            let counters = IdleCounters::new(Fences::SYMMETRIC);
             for _ in 0..idle {
                 counters.p_became_idle();
             }
@@ -114,7 +114,7 @@ mod models {
         /// The first `submitters` Ps are the submitters', the others belong to one M each.
         fn new(submitters: usize, ms: usize, work: usize) -> World {
             World {
-                counters: IdleCounters::new(),
+                counters: IdleCounters::new(Fences::SYMMETRIC),
                 queues: (0..submitters + ms).map(|_| RunQueue::new()).collect(),
                 lists: Mutex::new(Lists::default()),
                 parkers: (0..ms).map(|_| Notify::new()).collect(),

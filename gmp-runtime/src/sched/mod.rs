@@ -36,7 +36,7 @@ use crate::sched::table::GTable;
 use crate::sched::timers::Timekeeper;
 use crate::sched::worker::SpawnRequests;
 use crate::stack::StackPool;
-use crate::sys::memory_barrier;
+use crate::sys::memory_barrier::Fences;
 
 /// How many goroutines an M takes out of the global queue at most (Go: half a ring).
 const GLOBAL_BATCH: u32 = 128;
@@ -122,7 +122,7 @@ impl Sched {
     /// # Errors
     /// When the kernel gives no address space for goroutines or stacks.
     pub(crate) fn new(procs: usize, stack_class: u8) -> io::Result<Sched> {
-        let asymmetric = memory_barrier::register().is_ok();
+        let fences = Fences::detect();
         let sched = Sched {
             shared: SpinLock::new(
                 Rank::Sched,
@@ -136,7 +136,7 @@ impl Sched {
                 },
             ),
             global_len: AtomicU32::new(0),
-            idle: IdleCounters::new(asymmetric),
+            idle: IdleCounters::new(fences),
             procs: (0..procs as u32).map(|id| P::new(id, stack_class)).collect(),
             ms: SpinLock::new(Rank::Sched, Vec::new()),
             table: GTable::reserve()?,
@@ -147,7 +147,7 @@ impl Sched {
             next_id: AtomicU64::new(1),
             stopping: AtomicBool::new(false),
             handles: AtomicU64::new(0),
-            tracer: crate::trace::SchedTrace::new(),
+            tracer: crate::trace::SchedTrace::new(fences),
         };
         Ok(sched)
     }
@@ -160,7 +160,7 @@ impl Sched {
             unsafe { p.runq.set_shared(self.procs.len() > 1) };
             // SAFETY: Ps are in the scheduler's list.
             shared.put_idle_p(unsafe { PRef::new(p) });
-            self.idle.p_idle();
+            self.idle.p_became_idle();
         }
     }
 
@@ -232,7 +232,7 @@ impl Sched {
     /// `wakep`).
     #[inline(always)]
     pub(crate) fn wake_p_if_needed(&self) {
-        if self.idle.claim_wake() {
+        if self.idle.submit_needs_wake() {
             self.wake_p();
         }
     }
@@ -240,18 +240,16 @@ impl Sched {
     /// Gives an idle P to an M that spins; the caller has counted it as spinning.
     #[cold]
     #[inline(never)]
-    fn wake_p(&self) {
+    pub(crate) fn wake_p(&self) {
         let (p, m) = {
             let mut shared = self.shared.lock();
             let p = if self.stopping() { None } else { shared.take_idle_p() };
             let Some(p) = p else {
-                // The next M that goes idle is to look around once more instead.
-                self.idle.ask_for_spinner();
-                drop(shared);
-                self.idle.end_spinning();
+                // Under the lock that showed that there is none.
+                self.idle.cancel_wake();
                 return;
             };
-            self.idle.p_taken();
+            self.idle.p_left_idle();
             match shared.take_idle_m() {
                 Some(m) => (p, m),
                 None => {
@@ -280,14 +278,23 @@ impl Sched {
     pub(crate) fn take_idle_p(&self) -> Option<PRef> {
         let mut shared = self.shared.lock();
         let p = shared.take_idle_p()?;
-        self.idle.p_taken();
+        self.idle.p_left_idle();
         Some(p)
     }
 
     /// Puts `p` on the idle list.
     pub(crate) fn put_idle_p(&self, p: PRef) {
-        self.shared.lock().put_idle_p(p);
-        self.idle.p_idle();
+        let mut shared = self.shared.lock();
+        shared.put_idle_p(p);
+        self.idle.p_became_idle();
+    }
+
+    /// Puts `p`, for which no M could be woken or made, on the idle list, and withdraws the claim.
+    pub(crate) fn put_idle_p_after_failed_wake(&self, p: PRef) {
+        let mut shared = self.shared.lock();
+        self.idle.cancel_wake();
+        shared.put_idle_p(p);
+        self.idle.p_became_idle();
     }
 
     // ---- queues

@@ -44,12 +44,6 @@ macro_rules! reference {
 
             /// The address.
             #[inline(always)]
-            pub(crate) fn as_non_null(self) -> NonNull<$target> {
-                self.0
-            }
-
-            /// The address.
-            #[inline(always)]
             pub(crate) fn as_ptr(self) -> *mut $target {
                 self.0.as_ptr()
             }

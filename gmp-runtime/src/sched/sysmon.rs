@@ -54,7 +54,7 @@ fn line(sched: &Sched, ms: u64) -> String {
         idle_ps: sched.idle.idle_ps(),
         // This thread counts, as Go's sysmon does; those that only serve the runtime do not.
         threads: sched.m_count() as u64 + 1,
-        spinning_threads: sched.idle.spinning(),
+        spinning_threads: sched.idle.spinning_ms(),
         need_spinning: sched.idle.need_spinning(),
         idle_threads: sched.idle_m_count(),
         run_queue: sched.global_len(),

@@ -50,9 +50,9 @@ impl Drop for SleepTimer {
     fn drop(&mut self) {
         if let Some(p) = self.p.get() {
             let mut heap = p.timers.lock();
-            // SAFETY: the node is in this heap unless it was fired, which clears `p` under the lock.
-            if self.p.get().is_some() {
-                unsafe { heap.remove(NonNull::from(&mut self.node)) };
+            if self.node.is_queued() {
+                // SAFETY: it is in the heap of the P that it was put on.
+                unsafe { heap.remove(NonNull::from(&self.node)) };
                 p.publish_next_timer(&heap);
             }
         }
@@ -98,7 +98,6 @@ pub(crate) fn run_due(m: &M, p: &P) -> u32 {
             // SAFETY: every node in the heap is the first field of a `SleepTimer` whose goroutine
             // waits; it cannot run, so the timer stays, until it is made ready below.
             let timer = unsafe { node.cast::<SleepTimer>().as_ref() };
-            timer.p.set(None);
             (timer.goroutine(), timer.node.deadline_ns())
         };
         m.tracer.timer_fired(m, g, now - deadline);

@@ -103,8 +103,7 @@ fn give_up(sched: &'static Sched, p: PRef, error: &std::io::Error) {
         p.id,
         sched.m_count()
     );
-    sched.put_idle_p(p);
-    sched.idle.end_spinning();
+    sched.put_idle_p_after_failed_wake(p);
 }
 
 /// The first function of an M's thread.

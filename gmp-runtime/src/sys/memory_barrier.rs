@@ -5,6 +5,7 @@
 //! together they order what two full fences would.
 
 use super::check;
+use crate::prim::atomic::{Ordering, compiler_fence, fence};
 use std::io;
 
 const QUERY: libc::c_int = 0;
@@ -33,6 +34,45 @@ pub(crate) fn register() -> io::Result<()> {
 /// When [`register`] has not succeeded.
 pub(crate) fn barrier() -> io::Result<()> {
     membarrier(PRIVATE_EXPEDITED).map(drop)
+}
+
+/// A pair of fences, one for the frequent side of a protocol and one for the rare side: whatever the one
+/// side did before its fence, or the other before its own, is seen by the other side after it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Fences {
+    /// Whether the rare side has [`barrier`], so that the frequent one needs no instruction.
+    asymmetric: bool,
+}
+
+impl Fences {
+    /// Full fences on both sides.
+    pub(crate) const SYMMETRIC: Fences = Fences { asymmetric: false };
+
+    /// The cheapest pair that this kernel has.
+    pub(crate) fn detect() -> Fences {
+        Fences { asymmetric: !cfg!(loom) && register().is_ok() }
+    }
+
+    /// The fence of the frequent side.
+    #[inline(always)]
+    pub(crate) fn frequent(self) {
+        if self.asymmetric {
+            // ordering: SeqCst, for the compiler only; pairs with the barrier in `rare`.
+            compiler_fence(Ordering::SeqCst);
+        } else {
+            // ordering: SeqCst; pairs with the fence in `rare`.
+            fence(Ordering::SeqCst);
+        }
+    }
+
+    /// The fence of the rare side: up to ten microseconds.
+    pub(crate) fn rare(self) {
+        if self.asymmetric && barrier().is_ok() {
+            return;
+        }
+        // ordering: SeqCst; pairs with the fence in `frequent`.
+        fence(Ordering::SeqCst);
+    }
 }
 
 fn membarrier(command: libc::c_int) -> io::Result<libc::c_int> {

@@ -57,25 +57,10 @@ impl TimerNode {
         self.deadline_ns.get()
     }
 
-    /// Changes when it fires.
-    ///
-    /// # Panics
-    ///
-    /// If it is in a heap: take it out first.
-    pub(crate) fn set_deadline_ns(&self, deadline_ns: u64) {
-        assert!(!self.queued.get(), "a timer in a heap keeps its deadline");
-        self.deadline_ns.set(deadline_ns);
-    }
-
     /// What its owner stored.
     #[inline]
     pub(crate) fn payload(&self) -> u64 {
         self.payload.get()
-    }
-
-    /// Stores something for whoever takes the timer out.
-    pub(crate) fn set_payload(&self, payload: u64) {
-        self.payload.set(payload);
     }
 
     /// Whether it is in a heap. Under the lock of that heap.
@@ -89,7 +74,6 @@ impl TimerNode {
 #[derive(Debug)]
 pub(crate) struct TimerHeap {
     root: Option<NonNull<TimerNode>>,
-    len: usize,
 }
 
 // SAFETY: the heap holds addresses. The nodes behind them are touched only through the heap while they are
@@ -99,19 +83,7 @@ unsafe impl Send for TimerHeap {}
 impl TimerHeap {
     /// No timers.
     pub(crate) const fn new() -> TimerHeap {
-        TimerHeap { root: None, len: 0 }
-    }
-
-    /// How many timers there are.
-    #[inline]
-    pub(crate) fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Whether there is none.
-    #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.root.is_none()
+        TimerHeap { root: None }
     }
 
     /// The deadline of the timer that fires next.
@@ -137,7 +109,6 @@ impl TimerHeap {
             !added.queued.replace(true),
             "a timer is in one heap at a time"
         );
-        self.len += 1;
         self.root = Some(match self.root {
             Some(root) => meld(root, timer),
             None => timer,
@@ -193,7 +164,6 @@ impl TimerHeap {
         debug_assert!(left.first_child.get().is_none());
         debug_assert!(left.next_sibling.get().is_none() && left.previous.get().is_none());
         left.queued.set(false);
-        self.len -= 1;
     }
 }
 
@@ -314,7 +284,6 @@ mod tests {
                 child = node(at).next_sibling.get();
             }
         }
-        assert_eq!(payloads.len(), heap.len());
         payloads
     }
 
@@ -386,7 +355,7 @@ mod tests {
                 let expected: BTreeSet<u64> = oracle.iter().map(|Reverse((_, n))| *n).collect();
                 prop_assert_eq!(check(&heap), expected);
                 prop_assert_eq!(heap.earliest_ns(), oracle.peek().map(|Reverse((at, _))| *at));
-                prop_assert_eq!(heap.is_empty(), oracle.is_empty());
+                prop_assert_eq!(heap.earliest_ns().is_none(), oracle.is_empty());
             }
         }
     }
@@ -423,15 +392,5 @@ mod tests {
         unsafe { heap.insert(NonNull::from(&timer)) };
         // SAFETY: as above; the heap refuses it.
         unsafe { heap.insert(NonNull::from(&timer)) };
-    }
-
-    #[test]
-    #[should_panic(expected = "keeps its deadline")]
-    fn a_deadline_inside_a_heap_cannot_be_changed() {
-        let timer = TimerNode::new(1, 0);
-        let mut heap = TimerHeap::new();
-        // SAFETY: the timer outlives the heap.
-        unsafe { heap.insert(NonNull::from(&timer)) };
-        timer.set_deadline_ns(2);
     }
 }

@@ -117,6 +117,15 @@ enum Memory {
     Private(Reservation),
 }
 
+impl Memory {
+    fn base(&self) -> NonNull<u8> {
+        match self {
+            Memory::File(mapping) => mapping.base(),
+            Memory::Private(memory) => memory.base(),
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Segment {
     memory: Option<Memory>,
@@ -187,19 +196,15 @@ impl Output {
 
     fn new_segment(&mut self) -> io::Result<Vec<Chunk>> {
         const BYTES: usize = CHUNKS_PER_SEGMENT * CHUNK_BYTES;
-        let (memory, base) = match &mut self.end {
+        let memory = match &mut self.end {
             Some(end) => {
                 let mapping = FileMapping::extend(&self.file, *end, BYTES)?;
                 *end += BYTES as u64;
-                let base = mapping.base();
-                (Memory::File(mapping), base)
+                Memory::File(mapping)
             }
-            None => {
-                let memory = Reservation::reserve(BYTES)?;
-                let base = memory.base();
-                (Memory::Private(memory), base)
-            }
+            None => Memory::Private(Reservation::reserve(BYTES)?),
         };
+        let base = memory.base();
         let segment = self.segments.len() as u32;
         self.segments.push(Segment { memory: Some(memory), left: CHUNKS_PER_SEGMENT });
         Ok((0..CHUNKS_PER_SEGMENT)

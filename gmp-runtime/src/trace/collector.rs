@@ -41,14 +41,15 @@ use super::chunks::{CHUNK_BYTES, Chunk, Exchange, Output, full_list};
 use super::control::Summary;
 use super::names::Names;
 use crate::lock::{Rank, SpinGuard, SpinLock};
-use crate::prim::atomic::{AtomicU32, Ordering, compiler_fence, fence};
+use crate::prim::atomic::{AtomicU32, Ordering};
 use crate::sched::Sched;
 use crate::sched::g::{G, GState, Routine};
 use crate::sched::m::M;
 use crate::sched::p::P;
 use crate::sys::clock::{monotonic_ns, wall_ns};
 use crate::sys::tsc::ClockUnits;
-use crate::sys::{futex, memory_barrier};
+use crate::sys::futex;
+use crate::sys::memory_barrier::Fences;
 
 /// How long a generation lasts at least.
 const GENERATION_NS: u64 = 1_000_000_000;
@@ -67,8 +68,8 @@ const GOROUTINES_AT_ONCE: usize = 256;
 pub(crate) struct Collector {
     /// The generation that is being recorded; 0 while nothing is.
     generation: AtomicU32,
-    /// Whether AdvanceFence is a membarrier.
-    asymmetric: bool,
+    /// RecordFence is the frequent one, AdvanceFence the rare one.
+    fences: Fences,
     /// What is shared; `None` while nothing is recorded.
     state: SpinLock<Option<State>>,
     /// Counts reasons for the collector's thread to look; the word it sleeps on.
@@ -340,10 +341,10 @@ impl State {
 }
 
 impl Collector {
-    pub(crate) fn new() -> Collector {
+    pub(crate) fn new(fences: Fences) -> Collector {
         Collector {
             generation: AtomicU32::new(0),
-            asymmetric: memory_barrier::register().is_ok(),
+            fences,
             state: SpinLock::new(Rank::Trace, None),
             word: AtomicU32::new(0),
             stop: AtomicU32::new(0),
@@ -363,22 +364,8 @@ impl Collector {
     /// RecordFence: between making the section counter odd and reading the generation.
     #[inline(always)]
     pub(super) fn record_fence(&self) {
-        if self.asymmetric {
-            // ordering: SeqCst, for the compiler only; pairs with the membarrier in `advance_fence`.
-            compiler_fence(Ordering::SeqCst);
-        } else {
-            // ordering: SeqCst; pairs with the fence in `advance_fence`.
-            fence(Ordering::SeqCst);
-        }
-    }
-
-    /// AdvanceFence: between storing the next generation and reading section counters.
-    fn advance_fence(&self) {
-        if self.asymmetric && memory_barrier::barrier().is_ok() {
-            return;
-        }
-        // ordering: SeqCst; pairs with the fence in `record_fence`.
-        fence(Ordering::SeqCst);
+        // fence: RecordFence; pairs with AdvanceFence in `close_generation`.
+        self.fences.frequent();
     }
 
     /// The shared state, for whoever is about to write.
@@ -536,7 +523,8 @@ impl Collector {
         } else {
             self.begin_generation(generation + 1);
         }
-        self.advance_fence();
+        // fence: AdvanceFence; pairs with RecordFence in `record_fence`.
+        self.fences.rare();
         sched.for_each_m(|m| m.tracer.wait_until_outside());
         self.seal_old_blocks(sched, generation);
         self.write_end(&mut control, generation, last, total)

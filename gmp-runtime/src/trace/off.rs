@@ -7,6 +7,7 @@ use crate::sched::Sched;
 use crate::sched::m::M;
 use crate::sched::p::P;
 use crate::sched::refs::{GRef, MRef, PRef};
+use crate::sys::memory_barrier::Fences;
 
 /// How the scheduler found a goroutine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,7 +55,7 @@ pub(crate) struct ProcTrace;
 pub(crate) struct SchedTrace;
 
 impl SchedTrace {
-    pub(crate) fn new() -> SchedTrace {
+    pub(crate) fn new(_: Fences) -> SchedTrace {
         SchedTrace
     }
 }
