@@ -13,8 +13,11 @@ use crate::stack;
 const DEFAULT_STACK_SIZE: usize = 256 << 10;
 
 /// The names in `GMPDEBUG` that have an effect in this version.
-const SUPPORTED: &[&str] =
-    if cfg!(feature = "trace") { &["schedtrace", "trace"] } else { &["schedtrace"] };
+const SUPPORTED: &[&str] = if cfg!(feature = "trace") {
+    &["schedtrace", "trace"]
+} else {
+    &["schedtrace"]
+};
 
 /// Builds a [`Runtime`].
 ///
@@ -34,7 +37,10 @@ impl Builder {
     /// The defaults: as many Ps as `GMPMAXPROCS` says, else as the machine has processors for this
     /// process; stacks of 256 KiB.
     pub fn new() -> Builder {
-        Builder { procs: None, stack_size: DEFAULT_STACK_SIZE }
+        Builder {
+            procs: None,
+            stack_size: DEFAULT_STACK_SIZE,
+        }
     }
 
     /// How many Ps there are: how many goroutines run at the same time. `GMPMAXPROCS` does not change
@@ -70,10 +76,16 @@ impl Builder {
             count
         });
         if !(1..=procs::MAX_PROCS).contains(&procs) {
-            return Err(invalid(format!("{procs} Ps: 1 to {} are possible", procs::MAX_PROCS)));
+            return Err(invalid(format!(
+                "{procs} Ps: 1 to {} are possible",
+                procs::MAX_PROCS
+            )));
         }
         let Some(class) = stack::class_for(self.stack_size) else {
-            return Err(invalid(format!("a stack of {} bytes: 8 MiB are possible", self.stack_size)));
+            return Err(invalid(format!(
+                "a stack of {} bytes: 8 MiB are possible",
+                self.stack_size
+            )));
         };
         runtime::report_overflows()?;
         Ok(Runtime::with(Sched::new(procs, class)?, config))

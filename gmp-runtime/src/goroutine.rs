@@ -31,7 +31,11 @@ pub fn yield_now() {
 #[track_caller]
 pub fn park() {
     let g = this_goroutine();
-    let wait = Wait { reason: WaitReason::Park, object: 0, site: Location::caller() };
+    let wait = Wait {
+        reason: WaitReason::Park,
+        object: 0,
+        site: Location::caller(),
+    };
     park::park_for_permit(g, wait);
 }
 

@@ -43,9 +43,7 @@ pub mod trace;
 use fatal::fatal;
 
 pub use builder::Builder;
-pub use chan::{
-    Iter, Receiver, RecvError, SendError, Sender, TryRecvError, TrySendError, channel,
-};
+pub use chan::{Iter, Receiver, RecvError, SendError, Sender, TryRecvError, TrySendError, channel};
 pub use goroutine::{Goroutine, current, park, yield_now};
 pub use runtime::Runtime;
 pub use spawn::{JoinHandle, go};

@@ -36,7 +36,10 @@ impl Runtime {
     }
 
     pub(crate) fn with(sched: Sched, config: Config) -> Runtime {
-        Runtime { sched: Box::new(sched), config }
+        Runtime {
+            sched: Box::new(sched),
+            config,
+        }
     }
 
     /// Runs `f` as the main goroutine, and the goroutines that it makes; returns its result as soon as
@@ -116,7 +119,9 @@ fn start(sched: &'static Sched) -> MRef {
     let m0 = sched.new_m();
     current::set_m(Some(m0));
     m0.tracer.m_begin(&m0);
-    let Some(p) = sched.take_idle_p() else { fatal!("a scheduler without a P") };
+    let Some(p) = sched.take_idle_p() else {
+        fatal!("a scheduler without a P")
+    };
     m0.acquire_p(p);
     m0
 }
@@ -125,13 +130,11 @@ fn start(sched: &'static Sched) -> MRef {
 ///
 /// # Safety
 /// What `main` borrows outlives the scheduler.
-unsafe fn make_main<F: FnOnce() + Send>(
-    m0: &M,
-    main: F,
-    site: &'static Location<'static>,
-) {
+unsafe fn make_main<F: FnOnce() + Send>(m0: &M, main: F, site: &'static Location<'static>) {
     let sched = m0.sched;
-    let Some(g) = sched.take_free_from_outside() else { fatal!("no memory for a goroutine") };
+    let Some(g) = sched.take_free_from_outside() else {
+        fatal!("no memory for a goroutine")
+    };
     let (first, _) = sched.goroutine_ids();
     g.id.set(first);
     // SAFETY: the goroutine is fresh; the caller's contract for the rest.
@@ -143,18 +146,19 @@ unsafe fn make_main<F: FnOnce() + Send>(
 }
 
 /// Starts the threads that are no Ms.
-fn start_helpers(
-    sched: &'static Sched,
-    schedtrace_ms: Option<u64>,
-) -> Vec<thread::JoinHandle<()>> {
+fn start_helpers(sched: &'static Sched, schedtrace_ms: Option<u64>) -> Vec<thread::JoinHandle<()>> {
     let mut helpers = Vec::new();
-    let spawner = thread::Builder::new().name("gmp-spawner".into()).stack_size(HELPER_STACK);
+    let spawner = thread::Builder::new()
+        .name("gmp-spawner".into())
+        .stack_size(HELPER_STACK);
     match spawner.spawn(move || worker::spawner(sched)) {
         Ok(thread) => helpers.push(thread),
         Err(error) => fatal!("no thread for the spawner: {error}"),
     }
     if let Some(ms) = schedtrace_ms {
-        let monitor = thread::Builder::new().name("gmp-sysmon".into()).stack_size(HELPER_STACK);
+        let monitor = thread::Builder::new()
+            .name("gmp-sysmon".into())
+            .stack_size(HELPER_STACK);
         match monitor.spawn(move || sysmon::run(sched, ms)) {
             Ok(thread) => helpers.push(thread),
             Err(error) => eprintln!("gmp: no thread for sysmon, so no schedtrace: {error}"),
@@ -185,7 +189,9 @@ fn end(sched: &'static Sched, m0: MRef) {
 
 impl fmt::Debug for Runtime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Runtime").field("procs", &self.sched.proc_count()).finish_non_exhaustive()
+        f.debug_struct("Runtime")
+            .field("procs", &self.sched.proc_count())
+            .finish_non_exhaustive()
     }
 }
 

@@ -70,10 +70,14 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    let Some(creator) = current::goroutine() else { outside_a_goroutine() };
+    let Some(creator) = current::goroutine() else {
+        outside_a_goroutine()
+    };
     let m = current::m_of(creator);
     let p = m.held_p();
-    let Some(g) = m.sched.take_free(&p) else { too_many() };
+    let Some(g) = m.sched.take_free(&p) else {
+        too_many()
+    };
     g.id.set(p.next_goroutine_id(|| m.sched.goroutine_ids()));
     // SAFETY: the goroutine is fresh and ours, and `F` and `T` may go to another thread.
     unsafe { prepare(g, f, creator.id.get(), Location::caller()) };
@@ -81,7 +85,10 @@ where
     transition!(g, Idle => Runnable);
     m.sched.put_local(&m, &p, g, true);
     m.sched.wake_p_if_needed();
-    JoinHandle { g, result: PhantomData }
+    JoinHandle {
+        g,
+        result: PhantomData,
+    }
 }
 
 /// Puts the closure into a goroutine that nobody uses yet.
@@ -153,7 +160,11 @@ unsafe fn put<V>(g: &G, value: V) {
         unsafe { g.payload().cast::<V>().write(value) }
     } else {
         // SAFETY: an address fits.
-        unsafe { g.payload().cast::<*mut V>().write(Box::into_raw(Box::new(value))) }
+        unsafe {
+            g.payload()
+                .cast::<*mut V>()
+                .write(Box::into_raw(Box::new(value)))
+        }
     }
 }
 
@@ -187,7 +198,10 @@ fn outside_a_goroutine() -> ! {
 #[inline(never)]
 #[track_caller]
 fn too_many() -> ! {
-    panic!("{} goroutines are alive, which is the limit", crate::sched::table::MAX_GOROUTINES)
+    panic!(
+        "{} goroutines are alive, which is the limit",
+        crate::sched::table::MAX_GOROUTINES
+    )
 }
 
 /// The goroutine of the caller.
@@ -225,7 +239,9 @@ pub(crate) fn give_stack(p: &P, g: GRef) {
 extern "C" fn goroutine_main() -> ! {
     let g = this_goroutine();
     park::complete_switch(current::m_of(g));
-    let Some(routine) = g.routine.get() else { fatal!("goroutine {} has no code", g.id.get()) };
+    let Some(routine) = g.routine.get() else {
+        fatal!("goroutine {} has no code", g.id.get())
+    };
     // SAFETY: the payload holds the closure that the routine was made for.
     let how = unsafe { (routine.run)(&g) };
     end(g, routine);
@@ -333,7 +349,9 @@ impl<T> JoinHandle<T> {
     pub fn join(self) -> thread::Result<T> {
         if !self.is_finished() {
             match current::goroutine() {
-                Some(me) if std::ptr::eq(me.sched, self.g.sched) => self.wait_on(me, Location::caller()),
+                Some(me) if std::ptr::eq(me.sched, self.g.sched) => {
+                    self.wait_on(me, Location::caller())
+                }
                 _ => self.wait_on_thread(),
             }
         }
@@ -363,8 +381,17 @@ impl<T> JoinHandle<T> {
     }
 
     fn wait_on(&self, me: GRef, site: &'static Location<'static>) {
-        let wait = Wait { reason: WaitReason::Join, object: self.g.id.get(), site };
-        park::park(me, current::m_of(me), wait, PostSwitch::AwaitEnd(me, self.g));
+        let wait = Wait {
+            reason: WaitReason::Join,
+            object: self.g.id.get(),
+            site,
+        };
+        park::park(
+            me,
+            current::m_of(me),
+            wait,
+            PostSwitch::AwaitEnd(me, self.g),
+        );
     }
 
     fn wait_on_thread(&self) {
@@ -422,7 +449,9 @@ impl<T> Drop for JoinHandle<T> {
 
 impl<T> fmt::Debug for JoinHandle<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("JoinHandle").field("id", &self.id()).finish_non_exhaustive()
+        f.debug_struct("JoinHandle")
+            .field("id", &self.id())
+            .finish_non_exhaustive()
     }
 }
 
@@ -435,7 +464,9 @@ pub(crate) fn has_handle(g: GRef) -> bool {
 /// Drops the closure of a goroutine that is dead without having run. Its handle, if there is one, finds
 /// that it was cancelled.
 pub(crate) fn drop_unstarted(g: GRef) {
-    let Some(routine) = g.routine.get() else { fatal!("goroutine {} has no code", g.id.get()) };
+    let Some(routine) = g.routine.get() else {
+        fatal!("goroutine {} has no code", g.id.get())
+    };
     // SAFETY: the closure is in the payload, since the goroutine never ran.
     let dropped = panic::catch_unwind(AssertUnwindSafe(|| unsafe { (routine.drop_closure)(&g) }));
     std::mem::forget(dropped);

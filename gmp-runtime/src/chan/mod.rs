@@ -31,7 +31,7 @@ use crate::sched::park;
 use crate::sched::refs::GRef;
 use crate::spawn::this_goroutine;
 use crate::trace::Waker;
-use queue::{Outcome, Waiter, WaitQueue};
+use queue::{Outcome, WaitQueue, Waiter};
 
 /// A channel that holds up to `capacity` values on their way; with 0 a sender waits for its receiver.
 ///
@@ -67,7 +67,12 @@ pub fn channel<T: Send>(capacity: usize) -> (Sender<T>, Receiver<T>) {
             closed: false,
         }),
     });
-    (Sender { channel: Arc::clone(&channel) }, Receiver { channel })
+    (
+        Sender {
+            channel: Arc::clone(&channel),
+        },
+        Receiver { channel },
+    )
 }
 
 struct Channel<T> {
@@ -120,7 +125,11 @@ impl<T: Send> Channel<T> {
     }
 
     fn wait(&self, reason: WaitReason, site: &'static Location<'static>) -> Wait {
-        Wait { reason, object: std::ptr::from_ref(self) as usize as u64, site }
+        Wait {
+            reason,
+            object: std::ptr::from_ref(self) as usize as u64,
+            site,
+        }
     }
 
     /// Sends without waiting; the value comes back if it cannot be sent.
@@ -163,7 +172,11 @@ impl<T: Send> Channel<T> {
         };
         let mut place = MaybeUninit::new(value);
         let waiter = Waiter::new(me, &mut place);
-        let cancelled = Leaving { channel: self, waiter: &waiter, sending: true };
+        let cancelled = Leaving {
+            channel: self,
+            waiter: &waiter,
+            sending: true,
+        };
         // SAFETY: the lock is held; the node stays on this stack until it is taken out.
         unsafe { self.inner().sending.push(&waiter) };
         park::park(
@@ -226,7 +239,11 @@ impl<T: Send> Channel<T> {
         };
         let mut place = MaybeUninit::uninit();
         let waiter = Waiter::new(me, &mut place);
-        let cancelled = Leaving { channel: self, waiter: &waiter, sending: false };
+        let cancelled = Leaving {
+            channel: self,
+            waiter: &waiter,
+            sending: false,
+        };
         // SAFETY: the lock is held; the node stays on this stack until it is taken out.
         unsafe { self.inner().receiving.push(&waiter) };
         park::park(
@@ -252,7 +269,9 @@ impl<T: Send> Channel<T> {
         loop {
             // SAFETY: the lock is held, taken again each time round.
             let inner = unsafe { self.inner() };
-            let Some(waiter) = inner.receiving.pop().or_else(|| inner.sending.pop()) else { break };
+            let Some(waiter) = inner.receiving.pop().or_else(|| inner.sending.pop()) else {
+                break;
+            };
             // SAFETY: the waiter waits until it is made ready.
             let g = unsafe { waiter.as_ref().finish(Outcome::Closed) };
             self.unlock();
@@ -297,7 +316,11 @@ impl<T: Send> Leaving<'_, T> {
         // SAFETY: the lock is held, and the node is in the queue while its outcome is pending.
         unsafe {
             let inner = self.channel.inner();
-            let queue = if self.sending { &mut inner.sending } else { &mut inner.receiving };
+            let queue = if self.sending {
+                &mut inner.sending
+            } else {
+                &mut inner.receiving
+            };
             queue.remove(self.waiter);
             self.channel.unlock();
             if self.sending {
@@ -368,7 +391,9 @@ impl<T: Send> Clone for Sender<T> {
     fn clone(&self) -> Sender<T> {
         // ordering: Relaxed: the clone comes from a sender that is there.
         self.channel.senders.fetch_add(1, Ordering::Relaxed);
-        Sender { channel: Arc::clone(&self.channel) }
+        Sender {
+            channel: Arc::clone(&self.channel),
+        }
     }
 }
 
@@ -383,7 +408,9 @@ impl<T: Send> Drop for Sender<T> {
 
 impl<T: Send> fmt::Debug for Sender<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sender").field("capacity", &self.capacity()).finish_non_exhaustive()
+        f.debug_struct("Sender")
+            .field("capacity", &self.capacity())
+            .finish_non_exhaustive()
     }
 }
 
@@ -449,7 +476,9 @@ impl<T: Send> Clone for Receiver<T> {
     fn clone(&self) -> Receiver<T> {
         // ordering: Relaxed: the clone comes from a receiver that is there.
         self.channel.receivers.fetch_add(1, Ordering::Relaxed);
-        Receiver { channel: Arc::clone(&self.channel) }
+        Receiver {
+            channel: Arc::clone(&self.channel),
+        }
     }
 }
 
@@ -464,7 +493,9 @@ impl<T: Send> Drop for Receiver<T> {
 
 impl<T: Send> fmt::Debug for Receiver<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Receiver").field("capacity", &self.capacity()).finish_non_exhaustive()
+        f.debug_struct("Receiver")
+            .field("capacity", &self.capacity())
+            .finish_non_exhaustive()
     }
 }
 

@@ -121,7 +121,10 @@ pub(super) struct WaitQueue<T> {
 
 impl<T> WaitQueue<T> {
     pub(super) const fn new() -> WaitQueue<T> {
-        WaitQueue { first: None, last: None }
+        WaitQueue {
+            first: None,
+            last: None,
+        }
     }
 
     /// Puts `waiter` last.

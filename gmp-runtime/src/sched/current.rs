@@ -25,7 +25,8 @@ pub(crate) fn goroutine() -> Option<GRef> {
     match stack::slot_of(stack_pointer()) {
         // ordering: Relaxed: written by the M that started the goroutine on this stack, before it ran.
         Some(slot) => GRef::from_ptr(
-            slot.load(crate::prim::atomic::Ordering::Relaxed).cast::<G>(),
+            slot.load(crate::prim::atomic::Ordering::Relaxed)
+                .cast::<G>(),
         ),
         None => goroutine_of_thread(),
     }

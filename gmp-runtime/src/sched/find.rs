@@ -25,7 +25,11 @@ pub(crate) fn next_here(m: &M, leaving: GRef, how: Leave) -> Option<GRef> {
     if !needs_thought(m, &p)
         && let Some((next, from_runnext)) = p.take_next()
     {
-        let found = if from_runnext { Found::Runnext } else { Found::Local };
+        let found = if from_runnext {
+            Found::Runnext
+        } else {
+            Found::Local
+        };
         m.tracer.switch(m, leaving, how, next, found);
         start_here(m, &p, next, from_runnext);
         return Some(next);
@@ -65,7 +69,11 @@ pub(crate) struct Choice {
 
 impl Choice {
     fn new(g: GRef, found: Found) -> Choice {
-        Choice { g, found, inherits_slice: found == Found::Runnext }
+        Choice {
+            g,
+            found,
+            inherits_slice: found == Found::Runnext,
+        }
     }
 }
 
@@ -94,7 +102,11 @@ pub(crate) fn find(m: &M) -> Option<Choice> {
 
         // 4. This P's own queue.
         if let Some((g, from_runnext)) = p.take_next() {
-            let found = if from_runnext { Found::Runnext } else { Found::Local };
+            let found = if from_runnext {
+                Found::Runnext
+            } else {
+                Found::Local
+            };
             return Some(Choice::new(g, found));
         }
 

@@ -271,7 +271,9 @@ impl G {
 
 impl std::fmt::Debug for G {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("G").field("state", &GState::name(self.state())).finish_non_exhaustive()
+        f.debug_struct("G")
+            .field("state", &GState::name(self.state()))
+            .finish_non_exhaustive()
     }
 }
 
@@ -279,9 +281,9 @@ impl std::fmt::Debug for G {
 macro_rules! transition {
     ($g:expr, $from:ident => $to:ident) => {
         $g.transition::<
-            { $crate::sched::g::GState::$from as u32 },
-            { $crate::sched::g::GState::$to as u32 },
-        >()
+                    { $crate::sched::g::GState::$from as u32 },
+                    { $crate::sched::g::GState::$to as u32 },
+                >()
     };
 }
 pub(crate) use transition;
@@ -305,8 +307,15 @@ mod tests {
         let mut legal = 0;
         for from in ALL {
             for to in ALL {
-                let times = TRANSITIONS.iter().filter(|&&pair| pair == (from, to)).count();
-                assert_eq!(times, usize::from(is_transition(from as u32, to as u32)), "{from:?} -> {to:?}");
+                let times = TRANSITIONS
+                    .iter()
+                    .filter(|&&pair| pair == (from, to))
+                    .count();
+                assert_eq!(
+                    times,
+                    usize::from(is_transition(from as u32, to as u32)),
+                    "{from:?} -> {to:?}"
+                );
                 assert!(from != to || times == 0);
                 legal += times;
             }

@@ -12,7 +12,11 @@ pub(crate) struct GList {
 
 impl GList {
     pub(crate) const fn new() -> GList {
-        GList { head: None, tail: None, len: 0 }
+        GList {
+            head: None,
+            tail: None,
+            len: 0,
+        }
     }
 
     /// How many there are.

@@ -178,7 +178,9 @@ impl M {
 
 impl std::fmt::Debug for M {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("M").field("id", &self.id).finish_non_exhaustive()
+        f.debug_struct("M")
+            .field("id", &self.id)
+            .finish_non_exhaustive()
     }
 }
 

@@ -137,7 +137,9 @@ impl Sched {
             ),
             global_len: AtomicU32::new(0),
             idle: IdleCounters::new(fences),
-            procs: (0..procs as u32).map(|id| P::new(id, stack_class)).collect(),
+            procs: (0..procs as u32)
+                .map(|id| P::new(id, stack_class))
+                .collect(),
             ms: SpinLock::new(Rank::Sched, Vec::new()),
             table: GTable::reserve()?,
             stacks: StackPool::global().map_err(io::Error::other)?,
@@ -243,7 +245,11 @@ impl Sched {
     pub(crate) fn wake_p(&self) {
         let (p, m) = {
             let mut shared = self.shared.lock();
-            let p = if self.stopping() { None } else { shared.take_idle_p() };
+            let p = if self.stopping() {
+                None
+            } else {
+                shared.take_idle_p()
+            };
             let Some(p) = p else {
                 // Under the lock that showed that there is none.
                 self.idle.cancel_wake();
@@ -309,14 +315,16 @@ impl Sched {
 
     fn publish_global_len(&self, shared: &Shared) {
         // ordering: Relaxed: SubmitFence comes after it where it matters.
-        self.global_len.store(shared.global.len(), Ordering::Relaxed);
+        self.global_len
+            .store(shared.global.len(), Ordering::Relaxed);
     }
 
     /// Puts `g` on the queue of `p`: next (then the old `runnext` goes to the tail), or last. A full
     /// ring moves half of itself to the global queue.
     #[inline(always)]
     pub(crate) fn put_local(&self, m: &M, p: &P, g: GRef, next: bool) {
-        p.queue().put(g.as_non_null(), next, |batch| self.overflow(m, batch));
+        p.queue()
+            .put(g.as_non_null(), next, |batch| self.overflow(m, batch));
     }
 
     #[cold]
@@ -397,8 +405,12 @@ impl Sched {
         // Thieves can only make more room.
         let most = most.min(p.queue().room() as u32);
         while moved < most {
-            let Some(g) = shared.global.pop_front() else { break };
-            p.queue().put(g.as_non_null(), false, |_| fatal!("a ring with room is full"));
+            let Some(g) = shared.global.pop_front() else {
+                break;
+            };
+            p.queue().put(g.as_non_null(), false, |_| {
+                fatal!("a ring with room is full")
+            });
             moved += 1;
         }
         moved
@@ -423,7 +435,9 @@ impl Sched {
         // SAFETY: as in `take_free`.
         let free = unsafe { &mut *p.free.get() };
         while free.len() < FREE_GOROUTINES_MOVED {
-            let Some(g) = shared.free.pop_front() else { break };
+            let Some(g) = shared.free.pop_front() else {
+                break;
+            };
             free.push_back(g);
         }
         if free.len() == 0 {
@@ -461,7 +475,10 @@ impl Sched {
     /// A goroutine that nobody uses, for a thread without a P.
     pub(crate) fn take_free_from_outside(&'static self) -> Option<GRef> {
         let mut shared = self.shared.lock();
-        shared.free.pop_front().or_else(|| self.table.allocate(self))
+        shared
+            .free
+            .pop_front()
+            .or_else(|| self.table.allocate(self))
     }
 
     /// The next numbers for goroutines: the first and the end.

@@ -91,7 +91,9 @@ impl P {
     /// it: it was in `runnext`.
     #[inline(always)]
     pub(crate) fn take_next(&self) -> Option<(GRef, bool)> {
-        self.queue().get().map(|taken| (GRef::from_non_null(taken.goroutine), taken.inherit_time))
+        self.queue()
+            .get()
+            .map(|taken| (GRef::from_non_null(taken.goroutine), taken.inherit_time))
     }
 
     /// Turns so far.
@@ -107,7 +109,8 @@ impl P {
         self.switches.set(self.switches.get().wrapping_add(1));
         if !inherits_slice {
             // ordering: Relaxed: only the M that holds the P writes it.
-            self.tick.store(self.tick().wrapping_add(1), Ordering::Relaxed);
+            self.tick
+                .store(self.tick().wrapping_add(1), Ordering::Relaxed);
         }
     }
 
@@ -128,7 +131,10 @@ impl P {
     #[inline(always)]
     pub(crate) fn timers_may_be_due(&self) -> bool {
         self.next_timer() != NO_DEADLINE
-            && self.switches.get().is_multiple_of(SWITCHES_BETWEEN_TIMER_LOOKS)
+            && self
+                .switches
+                .get()
+                .is_multiple_of(SWITCHES_BETWEEN_TIMER_LOOKS)
     }
 
     /// The earliest deadline of this P's timers, in nanoseconds of the monotonic clock.
@@ -142,7 +148,8 @@ impl P {
     /// Publishes the earliest deadline of `heap`, whose lock the caller holds.
     pub(crate) fn publish_next_timer(&self, heap: &TimerHeap) {
         // ordering: Relaxed: the lock of the heap orders writers; readers as in `next_timer`.
-        self.next_timer.store(heap.earliest_ns().unwrap_or(NO_DEADLINE), Ordering::Relaxed);
+        self.next_timer
+            .store(heap.earliest_ns().unwrap_or(NO_DEADLINE), Ordering::Relaxed);
     }
 
     /// The M that holds it.
@@ -154,7 +161,10 @@ impl P {
     /// Says which M holds it.
     pub(crate) fn set_m(&self, m: Option<MRef>) {
         // ordering: Relaxed: for snapshots.
-        self.m.store(m.map_or(std::ptr::null_mut(), MRef::as_ptr), Ordering::Relaxed);
+        self.m.store(
+            m.map_or(std::ptr::null_mut(), MRef::as_ptr),
+            Ordering::Relaxed,
+        );
     }
 
     /// A number for a new goroutine, from a batch that `refill` gets when the last one is used up.
@@ -181,6 +191,8 @@ impl P {
 
 impl std::fmt::Debug for P {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("P").field("id", &self.id).finish_non_exhaustive()
+        f.debug_struct("P")
+            .field("id", &self.id)
+            .finish_non_exhaustive()
     }
 }

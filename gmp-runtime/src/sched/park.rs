@@ -143,7 +143,14 @@ pub(crate) fn ready_from_outside(g: GRef) {
 /// Waits for a permit, or takes the one that was given.
 pub(crate) fn park_for_permit(g: GRef, wait: Wait) {
     // ordering: Acquire; pairs with the AcqRel swap in `give_permit`.
-    if g.permit.compare_exchange(PERMIT_GIVEN, PERMIT_EMPTY, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    if g.permit
+        .compare_exchange(
+            PERMIT_GIVEN,
+            PERMIT_EMPTY,
+            Ordering::Acquire,
+            Ordering::Relaxed,
+        )
+        .is_ok()
     {
         return;
     }
@@ -159,7 +166,9 @@ pub(crate) fn give_permit(g: GRef) {
     // ordering: Relaxed: the wake below hands the goroutine over.
     g.permit.store(PERMIT_EMPTY, Ordering::Relaxed);
     match current::goroutine() {
-        Some(me) if std::ptr::eq(me.sched, g.sched) => ready(&current::m_of(me), g, Waker::Goroutine),
+        Some(me) if std::ptr::eq(me.sched, g.sched) => {
+            ready(&current::m_of(me), g, Waker::Goroutine)
+        }
         _ => ready_from_outside(g),
     }
 }

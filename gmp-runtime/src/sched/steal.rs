@@ -1,11 +1,11 @@
 //! Taking work from other Ps.
 
+use crate::prim::hint;
 use crate::sched::find::STEAL_ROUNDS;
 use crate::sched::m::M;
 use crate::sched::p::P;
 use crate::sched::refs::GRef;
 use crate::sched::timers;
-use crate::prim::hint;
 use crate::sys::clock::monotonic_ns;
 use crate::trace::{Found, StealFrom};
 
@@ -85,8 +85,15 @@ impl VictimOrder {
     fn new(count: u32, random: u32) -> VictimOrder {
         let coprimes = (1..=count).filter(|&step| gcd(step, count) == 1).count() as u32;
         let chosen = (random / count) % coprimes;
-        let step = (1..=count).filter(|&step| gcd(step, count) == 1).nth(chosen as usize);
-        VictimOrder { count, left: count, at: random % count, step: step.unwrap_or(1) }
+        let step = (1..=count)
+            .filter(|&step| gcd(step, count) == 1)
+            .nth(chosen as usize);
+        VictimOrder {
+            count,
+            left: count,
+            at: random % count,
+            step: step.unwrap_or(1),
+        }
     }
 }
 
@@ -114,7 +121,8 @@ mod tests {
         for count in 1..=17 {
             let mut orders = std::collections::HashSet::new();
             for random in 0..500u32 {
-                let order: Vec<u32> = VictimOrder::new(count, random.wrapping_mul(2_654_435_761)).collect();
+                let order: Vec<u32> =
+                    VictimOrder::new(count, random.wrapping_mul(2_654_435_761)).collect();
                 let mut sorted = order.clone();
                 sorted.sort_unstable();
                 assert_eq!(sorted, (0..count).collect::<Vec<_>>());

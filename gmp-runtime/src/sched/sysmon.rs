@@ -47,7 +47,10 @@ pub(crate) fn run(sched: &Sched, interval_ms: u64) {
 fn line(sched: &Sched, ms: u64) -> String {
     let ps: Vec<PSnapshot> = sched
         .procs()
-        .map(|p| PSnapshot { run_queue: p.runq.len(), sched_tick: p.tick() })
+        .map(|p| PSnapshot {
+            run_queue: p.runq.len(),
+            sched_tick: p.tick(),
+        })
         .collect();
     let snapshot = Snapshot {
         elapsed_ms: ms,

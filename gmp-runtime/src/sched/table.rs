@@ -27,7 +27,10 @@ impl GTable {
     pub(crate) fn reserve() -> io::Result<GTable> {
         let memory = Reservation::reserve(MAX_GOROUTINES * size_of::<G>())?;
         memory.exclude_from_dumps();
-        Ok(GTable { memory, used: AtomicU32::new(0) })
+        Ok(GTable {
+            memory,
+            used: AtomicU32::new(0),
+        })
     }
 
     /// How many goroutines were ever needed at one time.

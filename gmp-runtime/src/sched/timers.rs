@@ -34,7 +34,10 @@ pub(crate) struct SleepTimer {
 impl SleepTimer {
     /// The timer that wakes `g` at `deadline`, nanoseconds of the monotonic clock.
     pub(crate) fn new(g: GRef, deadline: u64) -> SleepTimer {
-        SleepTimer { node: TimerNode::new(deadline, g.as_ptr() as u64), p: Cell::new(None) }
+        SleepTimer {
+            node: TimerNode::new(deadline, g.as_ptr() as u64),
+            p: Cell::new(None),
+        }
     }
 
     fn goroutine(&self) -> GRef {
@@ -214,5 +217,9 @@ pub(crate) fn wait_for_next(m: &M) -> Option<PRef> {
 }
 
 fn earliest(sched: &Sched) -> u64 {
-    sched.procs().map(|p| p.next_timer()).min().unwrap_or(NO_DEADLINE)
+    sched
+        .procs()
+        .map(|p| p.next_timer())
+        .min()
+        .unwrap_or(NO_DEADLINE)
 }

@@ -50,7 +50,9 @@ impl Fences {
 
     /// The cheapest pair that this kernel has.
     pub(crate) fn detect() -> Fences {
-        Fences { asymmetric: !cfg!(loom) && register().is_ok() }
+        Fences {
+            asymmetric: !cfg!(loom) && register().is_ok(),
+        }
     }
 
     /// The fence of the frequent side.

@@ -16,7 +16,9 @@ use crate::sys::clock::monotonic_ns;
 /// runs no goroutine it is [`std::thread::sleep`].
 #[track_caller]
 pub fn sleep(duration: Duration) {
-    let Some(g) = current::goroutine() else { return std::thread::sleep(duration) };
+    let Some(g) = current::goroutine() else {
+        return std::thread::sleep(duration);
+    };
     if duration.is_zero() {
         return park::yield_now(g);
     }
@@ -24,6 +26,10 @@ pub fn sleep(duration: Duration) {
     // The largest deadline means "none".
     let deadline = monotonic_ns().saturating_add(ns).min(u64::MAX - 1);
     let mut timer = SleepTimer::new(g, deadline);
-    let wait = Wait { reason: WaitReason::Sleep, object: 0, site: Location::caller() };
+    let wait = Wait {
+        reason: WaitReason::Sleep,
+        object: 0,
+        site: Location::caller(),
+    };
     park::park(g, current::m_of(g), wait, PostSwitch::Sleep(&raw mut timer));
 }

@@ -153,8 +153,12 @@ impl Output {
     /// # Errors
     /// The kernel's.
     pub(super) fn create(path: &Path, ticks_per_second: u64) -> io::Result<Output> {
-        let mut file =
-            File::options().read(true).write(true).create(true).truncate(true).open(path)?;
+        let mut file = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(path)?;
         let is_file = file.metadata()?.is_file();
         let mut info = HeaderInfo::new(ticks_per_second);
         info.process_id = u64::from(std::process::id());
@@ -206,7 +210,10 @@ impl Output {
         };
         let base = memory.base();
         let segment = self.segments.len() as u32;
-        self.segments.push(Segment { memory: Some(memory), left: CHUNKS_PER_SEGMENT });
+        self.segments.push(Segment {
+            memory: Some(memory),
+            left: CHUNKS_PER_SEGMENT,
+        });
         Ok((0..CHUNKS_PER_SEGMENT)
             .filter_map(|i| {
                 let base = NonNull::new(base.as_ptr().wrapping_add(i * CHUNK_BYTES))?;
@@ -254,7 +261,9 @@ impl Output {
     pub(super) fn close(mut self, unused: usize) -> io::Result<()> {
         self.segments.clear();
         if let Some(end) = self.end {
-            let end = end.saturating_sub((unused * CHUNK_BYTES) as u64).max(FIRST_BLOCK);
+            let end = end
+                .saturating_sub((unused * CHUNK_BYTES) as u64)
+                .max(FIRST_BLOCK);
             if let Err(error) = self.file.set_len(end) {
                 self.error.get_or_insert(error);
             }
@@ -268,10 +277,15 @@ impl Output {
 
 impl Exchange {
     /// Prepares chunks with `output` until enough are ready; `locked` runs a piece under the lock.
-    pub(super) fn refill(output: &mut Output, mut locked: impl FnMut(&mut dyn FnMut(&mut Exchange))) {
+    pub(super) fn refill(
+        output: &mut Output,
+        mut locked: impl FnMut(&mut dyn FnMut(&mut Exchange)),
+    ) {
         let mut missing = 0;
         locked(&mut |exchange| missing = exchange.missing());
-        output.prepare(missing, |chunks| locked(&mut |exchange| exchange.add(chunks)));
+        output.prepare(missing, |chunks| {
+            locked(&mut |exchange| exchange.add(chunks))
+        });
     }
 
     /// How many prepared chunks nobody took.

@@ -47,9 +47,9 @@ use crate::sched::g::{G, GState, Routine};
 use crate::sched::m::M;
 use crate::sched::p::P;
 use crate::sys::clock::{monotonic_ns, wall_ns};
-use crate::sys::tsc::ClockUnits;
 use crate::sys::futex;
 use crate::sys::memory_barrier::Fences;
+use crate::sys::tsc::ClockUnits;
 
 /// How long a generation lasts at least.
 const GENERATION_NS: u64 = 1_000_000_000;
@@ -116,7 +116,13 @@ pub(super) struct Writer {
 
 impl Writer {
     pub(super) const fn new() -> Writer {
-        Writer { encoder: Encoder::new(), chunk: None, generation: 0, sequence: 0, lost: 0 }
+        Writer {
+            encoder: Encoder::new(),
+            chunk: None,
+            generation: 0,
+            sequence: 0,
+            lost: 0,
+        }
     }
 
     /// The encoder, and the bytes of its chunk, if it has one.
@@ -132,7 +138,9 @@ impl Writer {
     pub(super) fn is_ready(&self, generation: u32) -> bool {
         // SAFETY: as in `parts`; only the length is looked at.
         self.generation == generation
-            && self.chunk.is_some_and(|chunk| self.encoder.has_room(unsafe { chunk.bytes() }))
+            && self
+                .chunk
+                .is_some_and(|chunk| self.encoder.has_room(unsafe { chunk.bytes() }))
     }
 
     /// Counts events that cannot be written.
@@ -176,9 +184,16 @@ impl Control {
     }
 
     /// Writes into the control block, a new one if there is no room.
-    fn write(&mut self, exchange: &mut Exchange, now: u64, write: impl FnOnce(&mut Encoder, &mut [u8])) {
+    fn write(
+        &mut self,
+        exchange: &mut Exchange,
+        now: u64,
+        write: impl FnOnce(&mut Encoder, &mut [u8]),
+    ) {
         // SAFETY: the chunk is held here.
-        let room = self.chunk.is_some_and(|chunk| self.encoder.has_room(unsafe { chunk.bytes() }));
+        let room = self
+            .chunk
+            .is_some_and(|chunk| self.encoder.has_room(unsafe { chunk.bytes() }));
         if !room {
             self.end(exchange);
             let Some(chunk) = exchange.take() else {
@@ -230,7 +245,9 @@ impl State {
             writer.generation = generation;
             writer.sequence = 0;
         }
-        let Some(chunk) = self.exchange.take() else { return false };
+        let Some(chunk) = self.exchange.take() else {
+            return false;
+        };
         let head = BlockHead {
             kind: BlockKind::Events,
             generation,
@@ -281,7 +298,8 @@ impl State {
         location: &'static Location<'static>,
         start: Option<&'static Routine>,
     ) -> u32 {
-        self.names.site(&mut self.exchange, generation, location, start)
+        self.names
+            .site(&mut self.exchange, generation, location, start)
     }
 
     /// The status of `g`, which has `state`, for `generation`, which now has touched it. Of a goroutine
@@ -293,10 +311,16 @@ impl State {
         state: Traced,
         on_m: Option<u64>,
     ) -> GoroutineStatus {
-        let wait = if state == Traced::Waiting { g.wait.get() } else { None };
+        let wait = if state == Traced::Waiting {
+            g.wait.get()
+        } else {
+            None
+        };
         let site = wait.map_or(0, |wait| self.site(generation, wait.site, None));
-        let created_at =
-            g.created_at.get().map_or(0, |at| self.site(generation, at, g.routine.get()));
+        let created_at = g
+            .created_at
+            .get()
+            .map_or(0, |at| self.site(generation, at, g.routine.get()));
         g.traced.touch(generation);
         GoroutineStatus {
             g: g.id.get(),
@@ -316,13 +340,16 @@ impl State {
         if g.traced.generation() >= generation {
             return;
         }
-        let Some(state) = traced_state(g, runs_on) else { return };
+        let Some(state) = traced_state(g, runs_on) else {
+            return;
+        };
         let on_m = runs_on.or_else(|| g.m().filter(|_| state == Traced::Syscall).map(|m| m.id));
         let status = self.touch(generation, g, state, on_m);
         let now = self.clock.now_units();
-        self.control.write(&mut self.exchange, now, |encoder, chunk| {
-            encoder.go_status(chunk, now, &status);
-        });
+        self.control
+            .write(&mut self.exchange, now, |encoder, chunk| {
+                encoder.go_status(chunk, now, &status);
+            });
     }
 
     /// [`State::restate`] for a P.
@@ -332,11 +359,16 @@ impl State {
         }
         p.traced.touch(generation);
         let holder = p.m().map(|m| m.id);
-        let state = if holder.is_some() { PState::Running } else { PState::Idle };
+        let state = if holder.is_some() {
+            PState::Running
+        } else {
+            PState::Idle
+        };
         let now = self.clock.now_units();
-        self.control.write(&mut self.exchange, now, |encoder, chunk| {
-            encoder.proc_status(chunk, now, p.id, state, holder);
-        });
+        self.control
+            .write(&mut self.exchange, now, |encoder, chunk| {
+                encoder.proc_status(chunk, now, p.id, state, holder);
+            });
     }
 }
 
@@ -391,7 +423,10 @@ impl Collector {
     /// # Errors
     /// `AlreadyExists` while a trace is being recorded; the kernel's error for the file.
     pub(crate) fn start(&self, sched: &'static Sched, path: &Path) -> io::Result<()> {
-        let mut thread = self.thread.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut thread = self
+            .thread
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
         if thread.is_some() {
             let message = "a trace is being recorded already: stop it first";
             return Err(io::Error::new(io::ErrorKind::AlreadyExists, message));
@@ -413,7 +448,9 @@ impl Collector {
         // ordering: Relaxed: under the lock of `thread`. Generations of one scheduler never repeat, so
         // that what an earlier trace touched does not look touched.
         let first = self.last.load(Ordering::Relaxed) + 1;
-        let builder = std::thread::Builder::new().name("gmp-trace".into()).stack_size(THREAD_STACK);
+        let builder = std::thread::Builder::new()
+            .name("gmp-trace".into())
+            .stack_size(THREAD_STACK);
         let handle = builder.spawn(move || sched.tracer.work(sched, output, first))?;
         *thread = Some(handle);
         self.begin_generation(first);
@@ -423,14 +460,19 @@ impl Collector {
     /// Ends the trace: everything that was recorded is in the file when this returns. `None` when
     /// nothing was being recorded.
     pub(crate) fn stop(&self) -> Option<io::Result<Summary>> {
-        let mut thread = self.thread.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut thread = self
+            .thread
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
         let handle = thread.take()?;
         // ordering: Release; pairs with the Acquire load in `work`.
         self.stop.store(1, Ordering::Release);
         self.wake();
         Some(match handle.join() {
             Ok(result) => result,
-            Err(_) => Err(io::Error::other("the thread that writes the trace panicked")),
+            Err(_) => Err(io::Error::other(
+                "the thread that writes the trace panicked",
+            )),
         })
     }
 
@@ -447,10 +489,12 @@ impl Collector {
                 mono: pair.monotonic_ns,
                 wall: wall + (pair.monotonic_ns - mono),
             };
-            state.control.write(&mut state.exchange, pair.units, |encoder, chunk| {
-                encoder.gen_begin(chunk, generation);
-                encoder.clock_pair(chunk, clocks);
-            });
+            state
+                .control
+                .write(&mut state.exchange, pair.units, |encoder, chunk| {
+                    encoder.gen_begin(chunk, generation);
+                    encoder.clock_pair(chunk, clocks);
+                });
         }
         // ordering: Relaxed: the collector's thread, or the one that starts it.
         self.last.store(generation, Ordering::Relaxed);
@@ -462,7 +506,11 @@ impl Collector {
     fn work(&self, sched: &Sched, mut output: Output, first: u32) -> io::Result<Summary> {
         let mut full = full_list();
         let mut generation = first;
-        let mut total = TraceEnd { generations: 0, events: 0, lost: 0 };
+        let mut total = TraceEnd {
+            generations: 0,
+            events: 0,
+            lost: 0,
+        };
         let mut length = GENERATION_NS;
         let mut next = monotonic_ns() + length;
         loop {
@@ -536,7 +584,10 @@ impl Collector {
             if let Some(state) = &mut *self.state.lock() {
                 // SAFETY: under the lock, and the M is outside its section or in the next generation:
                 // it comes back to its writer through the lock.
-                unsafe { m.tracer.with_writer_of(generation, |writer| state.close(writer)) };
+                unsafe {
+                    m.tracer
+                        .with_writer_of(generation, |writer| state.close(writer))
+                };
             }
         });
         if let Some(state) = &mut *self.state.lock() {
@@ -554,7 +605,9 @@ impl Collector {
         while first < sched.table.len() {
             let end = (first + GOROUTINES_AT_ONCE).min(sched.table.len());
             sched.with_ms(|ms| {
-                let Some(state) = &mut *self.state.lock() else { return };
+                let Some(state) = &mut *self.state.lock() else {
+                    return;
+                };
                 for g in (first..end).map(|index| sched.table.get(index)) {
                     let runs_on = ms.iter().find(|m| {
                         m.tracer.generation_of_writer() < generation && m.current() == Some(g)
@@ -582,7 +635,9 @@ impl Collector {
         total: &mut TraceEnd,
     ) -> bool {
         let mut guard = self.state.lock();
-        let Some(state) = &mut *guard else { return false };
+        let Some(state) = &mut *guard else {
+            return false;
+        };
         let tables = state.names.end(&mut state.exchange, generation);
         let counts = *state.counts_of(generation);
         let end = GenerationEnd {
@@ -610,7 +665,12 @@ impl Collector {
     }
 
     /// Finishes the file.
-    fn end(&self, mut output: Output, full: &mut Vec<Chunk>, total: TraceEnd) -> io::Result<Summary> {
+    fn end(
+        &self,
+        mut output: Output,
+        full: &mut Vec<Chunk>,
+        total: TraceEnd,
+    ) -> io::Result<Summary> {
         let unused = match self.state.lock().take() {
             Some(mut state) => {
                 state.exchange.take_full(full);
@@ -620,7 +680,10 @@ impl Collector {
         };
         output.finish(full);
         output.close(unused)?;
-        Ok(Summary { events: total.events, lost: total.lost })
+        Ok(Summary {
+            events: total.events,
+            lost: total.lost,
+        })
     }
 }
 

@@ -53,7 +53,10 @@ pub fn start(path: impl AsRef<Path>) -> io::Result<()> {
 pub fn stop() -> io::Result<Summary> {
     match this_goroutine().sched.tracer.stop() {
         Some(result) => result,
-        None => Err(io::Error::new(io::ErrorKind::NotFound, "no trace is being recorded")),
+        None => Err(io::Error::new(
+            io::ErrorKind::NotFound,
+            "no trace is being recorded",
+        )),
     }
 }
 

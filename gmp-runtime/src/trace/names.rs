@@ -65,7 +65,11 @@ impl Numbers {
         let number = self.used;
         let mut generations = [0; 2];
         generations[generation as usize % 2] = generation;
-        *self.entry(place % (2 * CAPACITY)) = Entry { key, number, generations };
+        *self.entry(place % (2 * CAPACITY)) = Entry {
+            key,
+            number,
+            generations,
+        };
         Some((number, true))
     }
 
@@ -88,7 +92,12 @@ struct TableBlocks {
 
 impl TableBlocks {
     fn new(generation: u32) -> TableBlocks {
-        TableBlocks { generation, encoder: TableEncoder::new(), chunk: None, count: 0 }
+        TableBlocks {
+            generation,
+            encoder: TableEncoder::new(),
+            chunk: None,
+            count: 0,
+        }
     }
 
     /// Writes a definition into the open block, a new one if there is no room; false if there is no
@@ -102,7 +111,9 @@ impl TableBlocks {
             let chunk = match self.chunk {
                 Some(chunk) => chunk,
                 None => {
-                    let Some(chunk) = exchange.take() else { return false };
+                    let Some(chunk) = exchange.take() else {
+                        return false;
+                    };
                     // SAFETY: the chunk was just taken.
                     let bytes = unsafe { chunk.bytes() };
                     self.encoder.begin(bytes, self.generation, self.count);
@@ -170,11 +181,15 @@ impl Names {
     ) -> u32 {
         let routine = start.map_or(0, |routine| std::ptr::from_ref(routine) as usize);
         let key = (std::ptr::from_ref(location) as usize, routine);
-        let Some((number, first)) = self.sites.number(key, generation) else { return 0 };
+        let Some((number, first)) = self.sites.number(key, generation) else {
+            return 0;
+        };
         if !first {
             return number;
         }
-        let function = start.map_or(0, |routine| self.text(exchange, generation, (routine.name)()));
+        let function = start.map_or(0, |routine| {
+            self.text(exchange, generation, (routine.name)())
+        });
         let place = Place {
             function,
             file: self.text(exchange, generation, location.file()),
@@ -182,7 +197,9 @@ impl Names {
             column: location.column(),
         };
         let blocks = &mut self.blocks[generation as usize % 2];
-        if blocks.define(exchange, |encoder, chunk| encoder.site(chunk, number, &place)) {
+        if blocks.define(exchange, |encoder, chunk| {
+            encoder.site(chunk, number, &place)
+        }) {
             number
         } else {
             0
@@ -192,9 +209,15 @@ impl Names {
     /// The number of a text in arguments; 0, which is the empty text, where there is no room for it.
     fn text(&mut self, exchange: &mut Exchange, generation: u32, text: &'static str) -> u32 {
         let key = (text.as_ptr() as usize, text.len());
-        let Some((number, first)) = self.texts.number(key, generation) else { return 0 };
+        let Some((number, first)) = self.texts.number(key, generation) else {
+            return 0;
+        };
         let blocks = &mut self.blocks[generation as usize % 2];
-        if !first || blocks.define(exchange, |encoder, chunk| encoder.string(chunk, number, text)) {
+        if !first
+            || blocks.define(exchange, |encoder, chunk| {
+                encoder.string(chunk, number, text)
+            })
+        {
             text_number(number)
         } else {
             0
@@ -213,7 +236,10 @@ mod tests {
         for i in 0..1000 {
             let (number, first) = numbers.number((0x5000 + 8 * i, 0), 1).unwrap();
             assert!(first && seen.insert(number));
-            assert_eq!(numbers.number((0x5000 + 8 * i, 0), 1), Some((number, false)));
+            assert_eq!(
+                numbers.number((0x5000 + 8 * i, 0), 1),
+                Some((number, false))
+            );
             assert_eq!(numbers.number((0x5000 + 8 * i, 0), 2), Some((number, true)));
         }
         assert_eq!(seen.len(), 1000);

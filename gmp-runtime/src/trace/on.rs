@@ -62,7 +62,11 @@ impl GoroutineTrace {
     fn next(&self, m: u64) -> Seq {
         let sequence = self.sequence.get() + 1;
         self.sequence.set(sequence);
-        if self.writer.replace(m) == m { Seq::Local } else { Seq::Remote(sequence) }
+        if self.writer.replace(m) == m {
+            Seq::Local
+        } else {
+            Seq::Remote(sequence)
+        }
     }
 }
 
@@ -129,8 +133,12 @@ struct Section<'a> {
 
 impl ThreadTrace {
     pub(crate) fn new(m: u64) -> ThreadTrace {
-        const NOTHING: RememberedSite =
-            RememberedSite { location: 0, routine: 0, generation: 0, number: 0 };
+        const NOTHING: RememberedSite = RememberedSite {
+            location: 0,
+            routine: 0,
+            generation: 0,
+            number: 0,
+        };
         ThreadTrace {
             m,
             section: AtomicU32::new(0),
@@ -164,7 +172,13 @@ impl ThreadTrace {
         if !inner.writer.is_ready(generation) {
             now = self.open(m, inner, generation);
         }
-        Some(Section { trace: self, inner, m, generation, now })
+        Some(Section {
+            trace: self,
+            inner,
+            m,
+            generation,
+            now,
+        })
     }
 
     #[inline(always)]
@@ -201,7 +215,15 @@ impl ThreadTrace {
         if let Some(g) = m.current()
             && g.traced.generation() != generation
         {
-            write_status(state, &mut inner.writer, now, generation, g, Traced::Running, Some(self.m));
+            write_status(
+                state,
+                &mut inner.writer,
+                now,
+                generation,
+                g,
+                Traced::Running,
+                Some(self.m),
+            );
         }
         if open {
             collector.wake_if_low(state);
@@ -263,7 +285,11 @@ fn wait_of(section: &mut Section<'_>, g: GRef) -> TracedWait {
             site: section.site(wait.site, None),
             object: wait.object,
         },
-        None => TracedWait { reason: 0, site: 0, object: 0 },
+        None => TracedWait {
+            reason: 0,
+            site: 0,
+            object: 0,
+        },
     }
 }
 
@@ -332,8 +358,12 @@ impl Section<'_> {
             Some(state) => state.site(self.generation, location, start),
             None => 0,
         };
-        self.inner.sites[slot(at, routine)] =
-            RememberedSite { location: at, routine, generation: self.generation, number };
+        self.inner.sites[slot(at, routine)] = RememberedSite {
+            location: at,
+            routine,
+            generation: self.generation,
+            number,
+        };
         number
     }
 }
@@ -510,7 +540,11 @@ events! {
 /// The state of a goroutine that is about to be started: runnable, or, when it is resumed to be
 /// cancelled, what it was before.
 fn resting_state(g: GRef) -> Traced {
-    if g.state() == GState::Waiting as u32 { Traced::Waiting } else { Traced::Runnable }
+    if g.state() == GState::Waiting as u32 {
+        Traced::Waiting
+    } else {
+        Traced::Runnable
+    }
 }
 
 /// The thread, perhaps not an M, wakes an M.
@@ -543,7 +577,15 @@ pub(crate) fn ready_from_outside(sched: &Sched, g: GRef) {
         state.open(&mut writer, generation, now, None);
     }
     if g.traced.generation() != generation {
-        write_status(state, &mut writer, now, generation, g, Traced::Waiting, None);
+        write_status(
+            state,
+            &mut writer,
+            now,
+            generation,
+            g,
+            Traced::Waiting,
+            None,
+        );
     }
     let seq = g.traced.next(NOBODY - 1);
     match writer.parts() {
@@ -556,7 +598,10 @@ pub(crate) fn ready_from_outside(sched: &Sched, g: GRef) {
 /// Starts the trace that `GMPDEBUG` asks for. A program goes on without it where that fails.
 pub(crate) fn start_for_environment(sched: &'static Sched, path: &Path) {
     if let Err(error) = sched.tracer.start(sched, path) {
-        eprintln!("gmp: cannot record a trace into {}: {error}", path.display());
+        eprintln!(
+            "gmp: cannot record a trace into {}: {error}",
+            path.display()
+        );
     }
 }
 
