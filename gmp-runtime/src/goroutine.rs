@@ -5,10 +5,10 @@ use std::panic::Location;
 
 use crate::prim::atomic::Ordering;
 use crate::sched::current;
+use crate::sched::current::this_goroutine;
 use crate::sched::g::{Wait, WaitReason};
 use crate::sched::park;
 use crate::sched::refs::GRef;
-use crate::spawn::this_goroutine;
 
 /// Lets other goroutines run: the caller goes to the end of its P's queue (Go's `runtime.Gosched`).
 ///

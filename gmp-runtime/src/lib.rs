@@ -7,10 +7,6 @@ mod chan;
 mod debug;
 mod fatal;
 mod goroutine;
-#[allow(
-    dead_code,
-    reason = "the scheduler above does not use every operation yet"
-)]
 mod lock;
 #[allow(unused_imports, dead_code, reason = "a facade offers the whole set")]
 mod prim;
@@ -18,22 +14,8 @@ mod procs;
 mod runtime;
 mod sched;
 mod spawn;
-#[allow(
-    dead_code,
-    reason = "the scheduler above does not use every operation yet"
-)]
-mod procs;
-#[allow(
-    dead_code,
-    unused_imports,
-    reason = "the scheduler above does not use every operation yet"
-)]
 mod stack;
 mod switch;
-#[allow(
-    dead_code,
-    reason = "the scheduler above does not use every operation yet"
-)]
 mod sys;
 #[cfg(test)]
 mod test_child;

@@ -82,6 +82,7 @@ impl Spin {
         held::add(self.rank);
     }
 
+    #[cfg_attr(not(test), allow(dead_code, reason = "what tests look at"))]
     /// Takes the lock if it is free. Never waits, so the order of ranks does not bind it.
     #[inline(always)]
     #[must_use]
@@ -190,6 +191,7 @@ impl<T> SpinLock<T> {
         }
     }
 
+    #[cfg_attr(not(test), allow(dead_code, reason = "what tests look at"))]
     /// Takes the lock if it is free.
     #[inline]
     pub(crate) fn try_lock(&self) -> Option<SpinGuard<'_, T>> {

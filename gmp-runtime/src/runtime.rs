@@ -115,6 +115,7 @@ impl Runtime {
 
 /// Makes the calling thread M0 with the first P.
 fn start(sched: &'static Sched) -> MRef {
+    worker::refine_timeouts();
     sched.make_procs_idle();
     let m0 = sched.new_m();
     current::set_m(Some(m0));
@@ -138,8 +139,8 @@ unsafe fn make_main<F: FnOnce() + Send>(m0: &M, main: F, site: &'static Location
     let (first, _) = sched.goroutine_ids();
     g.id.set(first);
     // SAFETY: the goroutine is fresh; the caller's contract for the rest.
-    unsafe { crate::spawn::prepare(g, main, 0, site) };
-    crate::spawn::detach(g);
+    unsafe { crate::sched::life::prepare(g, main, 0, site) };
+    crate::sched::life::detach(g);
     m0.tracer.create(m0, g);
     transition!(g, Idle => Runnable);
     sched.put_global(g);

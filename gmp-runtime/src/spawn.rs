@@ -1,45 +1,13 @@
-//! Making goroutines, and what becomes of their results.
-//!
-//! # A goroutine's end
-//!
-//! The closure, and after it the result, live inside the goroutine ([`G::payload`]), or in a box when
-//! they are larger than 80 bytes; so a goroutine with its handle needs no allocation. Three parties
-//! have to be done before a goroutine can be used again; each says so with a bit of [`G::join`]:
-//!
-//! | bit | set by | meaning |
-//! |---|---|---|
-//! | `ENDED` | the goroutine, as its last act | the result is there, if anybody wants it |
-//! | `LEFT` | the M, when it has left the goroutine's stack | the stack is free |
-//! | `RELEASED` | the handle, when it is joined or dropped | nobody wants the result |
-//! | `AWAITED` | a goroutine in `join` | [`G::joiner`] is to be made ready |
-//! | `WATCHED` | a thread in `join` | a thread sleeps on the word |
-//!
-//! Who of `LEFT` and `RELEASED` comes second puts the goroutine into a pool. The result is dropped by
-//! the handle if it is there, and else by the goroutine itself: never by the scheduler, because its
-//! destructor is the program's code.
+//! Making goroutines and waiting for them.
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::panic::{self, AssertUnwindSafe, Location};
+use std::panic::Location;
 use std::thread;
 
-use crate::fatal::fatal;
-use crate::prim::atomic::Ordering;
-use crate::sched::current;
-use crate::sched::g::{G, PAYLOAD_WORDS, Routine, Wait, WaitReason, transition};
-use crate::sched::m::{M, PostSwitch};
-use crate::sched::p::P;
-use crate::sched::park::{self, Cancelled};
+use crate::sched::g::transition;
 use crate::sched::refs::GRef;
-use crate::switch::Context;
-use crate::sys::futex;
-use crate::trace::{ExitHow, Waker};
-
-const ENDED: u32 = 1;
-const LEFT: u32 = 2;
-const RELEASED: u32 = 4;
-const AWAITED: u32 = 8;
-const WATCHED: u32 = 16;
+use crate::sched::{current, life};
 
 /// Runs `f` on a new goroutine. The goroutine is the next one to run on this P; the caller goes on at
 /// once. Nothing is allocated, unless the closure or the result is larger than 80 bytes.
@@ -70,9 +38,7 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    let Some(creator) = current::goroutine() else {
-        outside_a_goroutine()
-    };
+    let creator = current::this_goroutine();
     let m = current::m_of(creator);
     let p = m.held_p();
     let Some(g) = m.sched.take_free(&p) else {
@@ -80,7 +46,7 @@ where
     };
     g.id.set(p.next_goroutine_id(|| m.sched.goroutine_ids()));
     // SAFETY: the goroutine is fresh and ours, and `F` and `T` may go to another thread.
-    unsafe { prepare(g, f, creator.id.get(), Location::caller()) };
+    unsafe { life::prepare(g, f, creator.id.get(), Location::caller()) };
     m.tracer.create(&m, g);
     transition!(g, Idle => Runnable);
     m.sched.put_local(&m, &p, g, true);
@@ -91,109 +57,6 @@ where
     }
 }
 
-/// Puts the closure into a goroutine that nobody uses yet.
-///
-/// # Safety
-/// `g` is the caller's alone. If `F` or `T` borrow, what they borrow outlives the goroutine.
-pub(crate) unsafe fn prepare<F, T>(
-    g: GRef,
-    f: F,
-    creator: u64,
-    created_at: &'static Location<'static>,
-) where
-    F: FnOnce() -> T + Send,
-    T: Send,
-{
-    // SAFETY: the payload holds nothing.
-    unsafe { put::<F>(&g, f) };
-    g.routine.set(Some(const { &routine::<F, T>() }));
-    g.created_at.set(Some(created_at));
-    g.creator.set(creator);
-}
-
-const fn routine<F, T>() -> Routine
-where
-    F: FnOnce() -> T + Send,
-    T: Send,
-{
-    Routine {
-        run: run::<F, T>,
-        drop_closure: drop_value::<F>,
-        drop_result: drop_value::<thread::Result<T>>,
-        put_cancelled: put_cancelled::<T>,
-        name: std::any::type_name::<F>,
-    }
-}
-
-/// Calls the closure and keeps its result, or what it panicked with.
-///
-/// # Safety
-/// The payload holds an `F`.
-unsafe fn run<F, T>(g: &G) -> ExitHow
-where
-    F: FnOnce() -> T + Send,
-    T: Send,
-{
-    // SAFETY: the caller's contract.
-    let f = unsafe { take::<F>(g) };
-    let result = panic::catch_unwind(AssertUnwindSafe(f));
-    let how = match &result {
-        Ok(_) => ExitHow::Returned,
-        Err(payload) if payload.is::<Cancelled>() => ExitHow::Cancelled,
-        Err(_) => ExitHow::Panicked,
-    };
-    // SAFETY: the closure has been taken out.
-    unsafe { put::<thread::Result<T>>(g, result) };
-    how
-}
-
-/// Whether a value fits into a goroutine.
-const fn fits<V>() -> bool {
-    size_of::<V>() <= PAYLOAD_WORDS * 8 && align_of::<V>() <= 8
-}
-
-/// # Safety
-/// The payload holds nothing.
-unsafe fn put<V>(g: &G, value: V) {
-    if fits::<V>() {
-        // SAFETY: it fits, and nothing is there.
-        unsafe { g.payload().cast::<V>().write(value) }
-    } else {
-        // SAFETY: an address fits.
-        unsafe {
-            g.payload()
-                .cast::<*mut V>()
-                .write(Box::into_raw(Box::new(value)))
-        }
-    }
-}
-
-/// # Safety
-/// The payload holds a `V`, and no longer after this.
-unsafe fn take<V>(g: &G) -> V {
-    if fits::<V>() {
-        // SAFETY: the caller's contract.
-        unsafe { g.payload().cast::<V>().read() }
-    } else {
-        // SAFETY: the caller's contract; the address came from `Box::into_raw`.
-        unsafe { *Box::from_raw(g.payload().cast::<*mut V>().read()) }
-    }
-}
-
-/// # Safety
-/// As [`take`].
-unsafe fn drop_value<V>(g: &G) {
-    // SAFETY: the caller's contract.
-    drop(unsafe { take::<V>(g) });
-}
-
-#[cold]
-#[inline(never)]
-#[track_caller]
-fn outside_a_goroutine() -> ! {
-    panic!("not on a goroutine: call this inside `Runtime::run`")
-}
-
 #[cold]
 #[inline(never)]
 #[track_caller]
@@ -202,128 +65,6 @@ fn too_many() -> ! {
         "{} goroutines are alive, which is the limit",
         crate::sched::table::MAX_GOROUTINES
     )
-}
-
-/// The goroutine of the caller.
-///
-/// # Panics
-/// If it runs on none.
-#[track_caller]
-#[inline(always)]
-pub(crate) fn this_goroutine() -> GRef {
-    match current::goroutine() {
-        Some(g) => g,
-        None => outside_a_goroutine(),
-    }
-}
-
-/// Gives a goroutine that is about to run for the first time its stack.
-#[inline(always)]
-pub(crate) fn give_stack(p: &P, g: GRef) {
-    let sched = g.sched;
-    // SAFETY: the M that holds a P is the only one to touch its stacks.
-    let stack = match unsafe { (*p.stacks.get()).take(sched.stacks) } {
-        Ok(stack) => stack,
-        Err(error) => fatal!("goroutine {} cannot start: {error}", g.id.get()),
-    };
-    // ordering: Relaxed: read by code on this stack, which runs after this on this thread, or on
-    // another after the goroutine was handed over.
-    stack.slot().store(g.as_ptr().cast(), Ordering::Relaxed);
-    let (top, limit) = (stack.top() as *mut u8, stack.limit() as *mut u8);
-    // SAFETY: the stack is fresh from the pool, and this goroutine's until it has left it.
-    unsafe { Context::prepare(&g.context, top, limit, goroutine_main) };
-    g.stack.set(Some(stack));
-}
-
-/// Where every goroutine begins and ends.
-extern "C" fn goroutine_main() -> ! {
-    let g = this_goroutine();
-    park::complete_switch(current::m_of(g));
-    let Some(routine) = g.routine.get() else {
-        fatal!("goroutine {} has no code", g.id.get())
-    };
-    // SAFETY: the payload holds the closure that the routine was made for.
-    let how = unsafe { (routine.run)(&g) };
-    end(g, routine);
-    park::exit(g, how)
-}
-
-/// Says that the result is there.
-#[inline(always)]
-fn end(g: GRef, routine: &Routine) {
-    // ordering: Acquire; pairs with the AcqRel exchange in `JoinHandle::release`.
-    if g.join.load(Ordering::Acquire) & RELEASED != 0 {
-        drop_own_result(g, routine);
-        return;
-    }
-    // ordering: AcqRel; pairs with the Acquire loads of handles (the result is there) and with the
-    // exchange that released it, or the joiner that was set.
-    let before = g.join.fetch_or(ENDED, Ordering::AcqRel);
-    if before & RELEASED != 0 {
-        drop_own_result(g, routine);
-    } else if before & (AWAITED | WATCHED) != 0 {
-        wake_joiner(g, before);
-    }
-}
-
-/// Drops the result on the goroutine that made it.
-fn drop_own_result(g: GRef, routine: &Routine) {
-    // SAFETY: the payload holds the result, and no handle will ask for it.
-    let dropped = panic::catch_unwind(AssertUnwindSafe(|| unsafe { (routine.drop_result)(&g) }));
-    // The panic hook has told of a panic in the result's destructor; nobody else is left to tell.
-    std::mem::forget(dropped);
-}
-
-#[cold]
-#[inline(never)]
-fn wake_joiner(g: GRef, before: u32) {
-    if before & WATCHED != 0 {
-        futex::wake(&g.join, u32::MAX);
-    }
-    if before & AWAITED != 0
-        && let Some(joiner) = g.joiner.take()
-    {
-        park::ready(&current::m_of(g), joiner, Waker::Goroutine);
-    }
-}
-
-/// The post-switch action of an end: the stack is free, and so is the goroutine if its handle is gone.
-pub(crate) fn free_after_exit(m: &M, g: GRef) {
-    let p = m.held_p();
-    if let Some(stack) = g.stack.take() {
-        // SAFETY: the M that holds a P is the only one to touch its stacks; the goroutine has left
-        // the stack for good.
-        unsafe { (*p.stacks.get()).put(g.sched.stacks, stack) };
-    }
-    transition!(g, Running => Dead);
-    // ordering: Relaxed: the goroutine saw the bit itself, on this thread, if it is set here at first.
-    let released = g.join.load(Ordering::Relaxed) & RELEASED != 0
-        // ordering: AcqRel; pairs with the exchange in `JoinHandle::release`: who comes second frees.
-        || g.join.fetch_or(LEFT, Ordering::AcqRel) & RELEASED != 0;
-    if released {
-        recycle(g);
-        m.sched.put_free(&p, g);
-    }
-}
-
-/// Makes a dead goroutine an idle one.
-fn recycle(g: GRef) {
-    // ordering: Relaxed: the goroutine is ours alone; its next user gets it through a pool.
-    g.join.store(0, Ordering::Relaxed);
-    // ordering: Relaxed, as above.
-    g.permit.store(0, Ordering::Relaxed);
-    g.routine.set(None);
-    transition!(g, Dead => Idle);
-}
-
-/// The post-switch action of a goroutine that waits for the end of another one.
-pub(crate) fn await_end(m: &M, waiting: GRef, awaited: GRef) {
-    awaited.joiner.set(Some(waiting));
-    // ordering: AcqRel; pairs with the AcqRel in `end`: either it sees the joiner, or we see its end.
-    if awaited.join.fetch_or(AWAITED, Ordering::AcqRel) & ENDED != 0 {
-        awaited.joiner.set(None);
-        park::ready(m, waiting, Waker::Goroutine);
-    }
 }
 
 /// A goroutine that can be waited for. Dropping it lets the goroutine run on its own.
@@ -350,24 +91,20 @@ impl<T> JoinHandle<T> {
         if !self.is_finished() {
             match current::goroutine() {
                 Some(me) if std::ptr::eq(me.sched, self.g.sched) => {
-                    self.wait_on(me, Location::caller())
+                    life::wait_for_end(me, self.g, Location::caller());
                 }
-                _ => self.wait_on_thread(),
+                _ => life::wait_for_end_on_thread(self.g),
             }
         }
-        // SAFETY: the goroutine has ended, so its result is there; the bit is cleared below by
-        // forgetting the handle, so nobody takes it again.
-        let result = unsafe { take::<thread::Result<T>>(&self.g) };
         let g = self.g;
         std::mem::forget(self);
-        release_ended(g);
-        result
+        // SAFETY: the handle was made with the goroutine, for a `T`, and is forgotten.
+        unsafe { life::take_result(g) }
     }
 
     /// Whether the goroutine has ended. Does not block.
     pub fn is_finished(&self) -> bool {
-        // ordering: Acquire; pairs with the AcqRel in `end`.
-        self.g.join.load(Ordering::Acquire) & ENDED != 0
+        life::has_ended(self.g)
     }
 
     /// The number of the goroutine.
@@ -379,71 +116,12 @@ impl<T> JoinHandle<T> {
     pub fn goroutine(&self) -> crate::Goroutine {
         crate::Goroutine::new(self.g)
     }
-
-    fn wait_on(&self, me: GRef, site: &'static Location<'static>) {
-        let wait = Wait {
-            reason: WaitReason::Join,
-            object: self.g.id.get(),
-            site,
-        };
-        park::park(
-            me,
-            current::m_of(me),
-            wait,
-            PostSwitch::AwaitEnd(me, self.g),
-        );
-    }
-
-    fn wait_on_thread(&self) {
-        loop {
-            // ordering: AcqRel; pairs with the AcqRel in `end`.
-            let before = self.g.join.fetch_or(WATCHED, Ordering::AcqRel);
-            if before & ENDED != 0 {
-                return;
-            }
-            futex::wait(&self.g.join, before | WATCHED, None);
-        }
-    }
-}
-
-/// Drops the claim to the result of a goroutine that has ended, whose result is gone.
-fn release_ended(g: GRef) {
-    // ordering: AcqRel; pairs with the one in `free_after_exit`: who comes second frees.
-    if g.join.fetch_or(RELEASED, Ordering::AcqRel) & LEFT == 0 {
-        return;
-    }
-    recycle(g);
-    match current::goroutine() {
-        Some(me) if std::ptr::eq(me.sched, g.sched) => {
-            let m = current::m_of(me);
-            m.sched.put_free(&m.held_p(), g);
-        }
-        _ => g.sched.put_free_from_outside(g),
-    }
 }
 
 impl<T> Drop for JoinHandle<T> {
     fn drop(&mut self) {
-        // ordering: Acquire; pairs with the AcqRel in `end`.
-        let mut seen = self.g.join.load(Ordering::Acquire);
-        while seen & ENDED == 0 {
-            // A goroutine that was cancelled while it waited in `join` no longer does.
-            let released = (seen | RELEASED) & !AWAITED;
-            // ordering: AcqRel; pairs with the AcqRel in `end`: the goroutine drops its own result.
-            match self.g.join.compare_exchange_weak(
-                seen,
-                released,
-                Ordering::AcqRel,
-                // ordering: Acquire, as above.
-                Ordering::Acquire,
-            ) {
-                Ok(_) => return,
-                Err(now) => seen = now,
-            }
-        }
-        // SAFETY: the goroutine has ended and its result has not been taken.
-        drop(unsafe { take::<thread::Result<T>>(&self.g) });
-        release_ended(self.g);
+        // SAFETY: the handle was made with the goroutine, for a `T`, and is gone after this.
+        unsafe { life::release::<T>(self.g) };
     }
 }
 
@@ -453,44 +131,4 @@ impl<T> fmt::Debug for JoinHandle<T> {
             .field("id", &self.id())
             .finish_non_exhaustive()
     }
-}
-
-/// Whether a handle to `g` may still come back for its result.
-pub(crate) fn has_handle(g: GRef) -> bool {
-    // ordering: Acquire; pairs with the AcqRel of handles.
-    g.routine.get().is_some() && g.join.load(Ordering::Acquire) & RELEASED == 0
-}
-
-/// Drops the closure of a goroutine that is dead without having run. Its handle, if there is one, finds
-/// that it was cancelled.
-pub(crate) fn drop_unstarted(g: GRef) {
-    let Some(routine) = g.routine.get() else {
-        fatal!("goroutine {} has no code", g.id.get())
-    };
-    // SAFETY: the closure is in the payload, since the goroutine never ran.
-    let dropped = panic::catch_unwind(AssertUnwindSafe(|| unsafe { (routine.drop_closure)(&g) }));
-    std::mem::forget(dropped);
-    // SAFETY: the payload is empty now.
-    unsafe { (routine.put_cancelled)(&g) };
-    // ordering: AcqRel; pairs with the exchange in `JoinHandle::drop`.
-    if g.join.fetch_or(ENDED | LEFT, Ordering::AcqRel) & RELEASED != 0 {
-        // SAFETY: the result was put above, and no handle will ask for it.
-        unsafe { (routine.drop_result)(&g) };
-        recycle(g);
-    }
-}
-
-/// Leaves as the result that the goroutine was cancelled.
-///
-/// # Safety
-/// The payload holds nothing.
-unsafe fn put_cancelled<T>(g: &G) {
-    // SAFETY: the caller's contract.
-    unsafe { put::<thread::Result<T>>(g, Err(Box::new(Cancelled))) };
-}
-
-/// Lets a goroutine that has not started run on its own: it has no handle.
-pub(crate) fn detach(g: GRef) {
-    // ordering: Relaxed: nobody else has the goroutine yet.
-    g.join.store(RELEASED, Ordering::Relaxed);
 }

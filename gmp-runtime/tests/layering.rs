@@ -26,7 +26,14 @@ const ROWS: &[Row] = &[
     },
     Row {
         name: "1 tools",
-        modules: &["lock", "stats", "procs", "time::clock", "trace"],
+        modules: &[
+            "lock",
+            "stats",
+            "procs",
+            "time::clock",
+            "debug::schedtrace",
+            "trace::marks",
+        ],
     },
     Row {
         name: "2 stacks",
@@ -50,14 +57,17 @@ const ROWS: &[Row] = &[
     },
     Row {
         name: "4 machinery",
-        modules: &["sched::p", "sched::m", "sched::idle", "sched::steal"],
+        modules: &["sched::p", "sched::m", "sched::idle", "sched::current"],
     },
     Row {
         name: "5 scheduler",
         modules: &[
             "sched",
+            "sched::life",
+            "sched::table",
             "sched::park",
             "sched::timers",
+            "sched::steal",
             "sched::preempt",
             "sched::syscall",
             "sched::stw",
@@ -66,6 +76,7 @@ const ROWS: &[Row] = &[
             "sched::sysmon",
             "sched::shutdown",
             "gc",
+            "trace",
         ],
     },
     Row {
@@ -84,7 +95,15 @@ const ROWS: &[Row] = &[
     Row {
         name: "7 outside",
         modules: &[
-            "builder", "runtime", "spawn", "local", "debug", "metrics", "error", "lib",
+            "builder",
+            "runtime",
+            "spawn",
+            "goroutine",
+            "local",
+            "debug",
+            "metrics",
+            "error",
+            "lib",
         ],
     },
 ];
@@ -112,6 +131,7 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
         "a goroutine knows its scheduler, by address",
     ),
     ("sched::m", "sched", "an M knows its scheduler, by address"),
+    ("sched::m", "trace", "an M carries what it records with"),
     (
         "sched::m",
         "sched::timers",
@@ -122,7 +142,10 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
 /// Row 6 knows of the scheduler only what it needs: (who, which of `sched`). Everything in row 6 may name
 /// the first entry's.
 const SCHEDULER_FOR_PROGRAMS: &[(&str, &[&str])] = &[
-    ("", &["sched::park", "sched::refs", "sched::g"]),
+    (
+        "",
+        &["sched::park", "sched::current", "sched::refs", "sched::g"],
+    ),
     ("time", &["sched::timers"]),
     ("fs", &["sched::syscall"]),
 ];

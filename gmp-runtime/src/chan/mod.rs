@@ -25,12 +25,10 @@ use std::sync::Arc;
 use crate::lock::{Rank, Spin};
 use crate::prim::atomic::{AtomicUsize, Ordering};
 use crate::sched::current;
+use crate::sched::current::this_goroutine;
 use crate::sched::g::{Wait, WaitReason};
-use crate::sched::m::PostSwitch;
-use crate::sched::park;
+use crate::sched::park::{self, wake};
 use crate::sched::refs::GRef;
-use crate::spawn::this_goroutine;
-use crate::trace::Waker;
 use queue::{Outcome, WaitQueue, Waiter};
 
 /// A channel that holds up to `capacity` values on their way; with 0 a sender waits for its receiver.
@@ -94,17 +92,6 @@ struct Inner<T> {
     receiving: WaitQueue<T>,
     sending: WaitQueue<T>,
     closed: bool,
-}
-
-/// Makes a goroutine that was taken out of a queue runnable.
-#[inline(always)]
-fn wake(me: Option<GRef>, g: GRef) {
-    match me {
-        Some(me) if std::ptr::eq(me.sched, g.sched) => {
-            park::ready(&current::m_of(me), g, Waker::Goroutine);
-        }
-        _ => park::ready_from_outside(g),
-    }
 }
 
 impl<T: Send> Channel<T> {
@@ -179,12 +166,7 @@ impl<T: Send> Channel<T> {
         };
         // SAFETY: the lock is held; the node stays on this stack until it is taken out.
         unsafe { self.inner().sending.push(&waiter) };
-        park::park(
-            me,
-            current::m_of(me),
-            self.wait(WaitReason::ChanSend, site),
-            PostSwitch::Unlock(&raw const self.lock),
-        );
+        park::park_and_unlock(me, self.wait(WaitReason::ChanSend, site), &self.lock);
         std::mem::forget(cancelled);
         match waiter.outcome() {
             Outcome::Done => Ok(()),
@@ -246,12 +228,7 @@ impl<T: Send> Channel<T> {
         };
         // SAFETY: the lock is held; the node stays on this stack until it is taken out.
         unsafe { self.inner().receiving.push(&waiter) };
-        park::park(
-            me,
-            current::m_of(me),
-            self.wait(WaitReason::ChanReceive, site),
-            PostSwitch::Unlock(&raw const self.lock),
-        );
+        park::park_and_unlock(me, self.wait(WaitReason::ChanReceive, site), &self.lock);
         std::mem::forget(cancelled);
         match waiter.outcome() {
             // SAFETY: a sender put a value there.

@@ -32,6 +32,26 @@ pub(crate) fn goroutine() -> Option<GRef> {
     }
 }
 
+#[cold]
+#[inline(never)]
+#[track_caller]
+fn outside_a_goroutine() -> ! {
+    panic!("not on a goroutine: call this inside `Runtime::run`")
+}
+
+/// The goroutine of the caller.
+///
+/// # Panics
+/// If it runs on none.
+#[track_caller]
+#[inline(always)]
+pub(crate) fn this_goroutine() -> GRef {
+    match goroutine() {
+        Some(g) => g,
+        None => outside_a_goroutine(),
+    }
+}
+
 /// The goroutine of the M of this thread, for code on a foreign stack.
 #[cold]
 #[inline(never)]

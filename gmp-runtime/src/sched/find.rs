@@ -9,13 +9,10 @@ use crate::sched::m::M;
 use crate::sched::p::P;
 use crate::sched::refs::{GRef, PRef};
 use crate::sched::{steal, timers};
-use crate::trace::{Found, Leave};
+use crate::trace::marks::{Found, Leave};
 
 /// Every so many turns of a P the global queue comes first (Go's `schedule`: 61).
 pub(crate) const GLOBAL_QUEUE_TICK: u32 = 61;
-
-/// How often a spinning M goes round the other Ps before it gives up (Go's `stealWork`: 4).
-pub(crate) const STEAL_ROUNDS: u32 = 4;
 
 /// The next goroutine of this P, made ready to be switched to; `None` when the scheduler has to think.
 /// Records that `leaving` leaves in the way `how`.
@@ -51,7 +48,7 @@ fn needs_thought(m: &M, p: &P) -> bool {
 #[inline(always)]
 pub(crate) fn start_here(m: &M, p: &P, g: GRef, inherits_slice: bool) {
     if !g.has_stack() {
-        crate::spawn::give_stack(p, g);
+        crate::sched::life::give_stack(p, g);
     }
     p.count_start(inherits_slice);
     g.set_m(m.reference());

@@ -132,7 +132,7 @@ pub(crate) struct Wait {
 #[derive(Debug)]
 pub(crate) struct Routine {
     /// Calls the closure in the payload and leaves its result there.
-    pub(crate) run: unsafe fn(&G) -> crate::trace::ExitHow,
+    pub(crate) run: unsafe fn(&G) -> crate::trace::marks::ExitHow,
     /// Drops the closure in the payload.
     pub(crate) drop_closure: unsafe fn(&G),
     /// Drops the result in the payload.
@@ -180,7 +180,7 @@ pub(crate) struct G {
     /// The scheduler that it belongs to; set when its memory is first used.
     pub(crate) sched: &'static Sched,
     /// What the tracer remembers of it.
-    pub(crate) traced: crate::trace::GoroutineTrace,
+    pub(crate) traced: crate::trace::marks::GoroutineTrace,
 }
 
 impl G {
@@ -202,7 +202,7 @@ impl G {
             created_at: Cell::new(None),
             creator: Cell::new(0),
             sched,
-            traced: crate::trace::GoroutineTrace::default(),
+            traced: crate::trace::marks::GoroutineTrace::default(),
         }
     }
 
@@ -281,9 +281,9 @@ impl std::fmt::Debug for G {
 macro_rules! transition {
     ($g:expr, $from:ident => $to:ident) => {
         $g.transition::<
-                    { $crate::sched::g::GState::$from as u32 },
-                    { $crate::sched::g::GState::$to as u32 },
-                >()
+                                                    { $crate::sched::g::GState::$from as u32 },
+                                                    { $crate::sched::g::GState::$to as u32 },
+                                                >()
     };
 }
 pub(crate) use transition;

@@ -8,6 +8,7 @@ pub(crate) mod find;
 pub(crate) mod g;
 pub(crate) mod idle;
 pub(crate) mod inject;
+pub(crate) mod life;
 pub(crate) mod m;
 pub(crate) mod p;
 pub(crate) mod park;
@@ -101,6 +102,7 @@ pub(crate) struct Sched {
     pub(crate) idle: IdleCounters,
     procs: Box<[P]>,
     /// Every M, in the order of their numbers. Only the spawner and the thread of `run` add to it.
+    #[expect(clippy::vec_box, reason = "an M stays where it is when the list grows")]
     ms: SpinLock<Vec<Box<M>>>,
     pub(crate) table: GTable,
     /// The stacks of the process.

@@ -51,7 +51,7 @@ pub(crate) struct P {
     /// The next one in the list of idle Ps, or of Ps that wait for an M. Under the scheduler's lock.
     pub(crate) link: Cell<Option<PRef>>,
     /// What the tracer remembers of it.
-    pub(crate) traced: crate::trace::ProcTrace,
+    pub(crate) traced: crate::trace::marks::ProcTrace,
 }
 
 // SAFETY: see the type: plain fields belong to the M that holds the P, which passes on through the
@@ -76,7 +76,7 @@ impl P {
             free: UnsafeCell::new(GList::new()),
             stacks: UnsafeCell::new(StackCache::new(stack_class)),
             link: Cell::new(None),
-            traced: crate::trace::ProcTrace::default(),
+            traced: crate::trace::marks::ProcTrace::default(),
         }
     }
 

@@ -5,6 +5,7 @@
 //! switched to completes the leave first: the *post-switch action* puts the goroutine on a queue,
 //! unlocks what it waits for, frees it. Before that nobody else can see it, because it still runs.
 
+use crate::lock::Spin;
 use crate::prim::atomic::Ordering;
 use crate::sched::current;
 use crate::sched::find;
@@ -12,7 +13,7 @@ use crate::sched::g::{Wait, transition};
 use crate::sched::m::{M, PostSwitch};
 use crate::sched::refs::{GRef, MRef};
 use crate::switch;
-use crate::trace::{ExitHow, Leave, Waker};
+use crate::trace::marks::{ExitHow, Leave, Waker};
 
 /// The state of a permit for `park`: nobody waits, nothing was given.
 const PERMIT_EMPTY: u32 = 0;
@@ -44,6 +45,24 @@ pub(crate) fn park(g: GRef, m: MRef, wait: Wait, post: PostSwitch) {
     g.wait.set(Some(wait));
     transition!(g, Running => Waiting);
     leave(g, m, post, Leave::Park);
+}
+
+/// Waits; `lock`, which the caller holds, is released once it can be woken.
+#[inline(always)]
+pub(crate) fn park_and_unlock(g: GRef, wait: Wait, lock: &Spin) {
+    park(g, current::m_of(g), wait, PostSwitch::Unlock(lock));
+}
+
+/// Makes `g`, which the caller has taken out of what it waited for, runnable. `me` is the goroutine of
+/// the caller, if it runs on one.
+#[inline(always)]
+pub(crate) fn wake(me: Option<GRef>, g: GRef) {
+    match me {
+        Some(me) if std::ptr::eq(me.sched, g.sched) => {
+            ready(&current::m_of(me), g, Waker::Goroutine);
+        }
+        _ => ready_from_outside(g),
+    }
 }
 
 /// Leaves for the next goroutine, or for the scheduler; returns when `g` runs again.
@@ -99,9 +118,9 @@ fn complete_rare(m: &M, post: PostSwitch) {
             }
         }
         PostSwitch::AwaitEnd(waiting, awaited) => {
-            crate::spawn::await_end(m, waiting, awaited);
+            crate::sched::life::await_end(m, waiting, awaited);
         }
-        PostSwitch::Free(g) => crate::spawn::free_after_exit(m, g),
+        PostSwitch::Free(g) => crate::sched::life::free_after_exit(m, g),
         PostSwitch::Cancel => {
             m.post.set(PostSwitch::Nothing);
             std::panic::resume_unwind(Box::new(Cancelled))
@@ -134,7 +153,7 @@ pub(crate) fn ready(m: &M, g: GRef, by: Waker) {
 }
 
 /// [`ready`] from a thread that has no P: to the global queue.
-pub(crate) fn ready_from_outside(g: GRef) {
+fn ready_from_outside(g: GRef) {
     let sched = g.sched;
     sched.put_global_from_outside(g);
     sched.wake_p_if_needed();
@@ -165,10 +184,5 @@ pub(crate) fn give_permit(g: GRef) {
     }
     // ordering: Relaxed: the wake below hands the goroutine over.
     g.permit.store(PERMIT_EMPTY, Ordering::Relaxed);
-    match current::goroutine() {
-        Some(me) if std::ptr::eq(me.sched, g.sched) => {
-            ready(&current::m_of(me), g, Waker::Goroutine)
-        }
-        _ => ready_from_outside(g),
-    }
+    wake(current::goroutine(), g);
 }

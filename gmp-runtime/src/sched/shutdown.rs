@@ -44,13 +44,14 @@ pub(crate) fn finish(m: &M) -> usize {
                     drop_unstarted(g);
                     ended += 1;
                 }
-                state if state == GState::Runnable as u32 || state == GState::Waiting as u32 => {
-                    if !leaked.contains(&index) {
-                        if cancel(m, g) {
-                            ended += 1;
-                        } else {
-                            leaked.insert(index);
-                        }
+                state
+                    if (state == GState::Runnable as u32 || state == GState::Waiting as u32)
+                        && !leaked.contains(&index) =>
+                {
+                    if cancel(m, g) {
+                        ended += 1;
+                    } else {
+                        leaked.insert(index);
                     }
                 }
                 _ => {}
@@ -66,7 +67,7 @@ pub(crate) fn finish(m: &M) -> usize {
 /// Drops the closure of a goroutine that never ran.
 fn drop_unstarted(g: GRef) {
     transition!(g, Runnable => Dead);
-    crate::spawn::drop_unstarted(g);
+    crate::sched::life::drop_unstarted(g);
 }
 
 /// Resumes `g` to unwind; whether it ended.
@@ -81,7 +82,7 @@ fn cancel(m: &M, g: GRef) -> bool {
     }
     g.set_m(m.reference());
     m.set_current(Some(g));
-    m.tracer.start(m, g, crate::trace::Found::Local);
+    m.tracer.start(m, g, crate::trace::marks::Found::Local);
     worker::enter(m, g, PostSwitch::Cancel);
     let state = g.state();
     state == GState::Dead as u32 || state == GState::Idle as u32
@@ -91,5 +92,6 @@ fn cancel(m: &M, g: GRef) -> bool {
 pub(crate) fn is_reachable(sched: &Sched) -> bool {
     // ordering: Acquire; pairs with the Release of handles that are dropped.
     sched.handles.load(Ordering::Acquire) != 0
-        || (0..sched.table.len()).any(|index| crate::spawn::has_handle(sched.table.get(index)))
+        || (0..sched.table.len())
+            .any(|index| crate::sched::life::has_handle(sched.table.get(index)))
 }

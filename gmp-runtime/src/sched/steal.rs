@@ -1,13 +1,15 @@
 //! Taking work from other Ps.
 
 use crate::prim::hint;
-use crate::sched::find::STEAL_ROUNDS;
 use crate::sched::m::M;
 use crate::sched::p::P;
 use crate::sched::refs::GRef;
 use crate::sched::timers;
 use crate::sys::clock::monotonic_ns;
-use crate::trace::{Found, StealFrom};
+use crate::trace::marks::{Found, StealFrom};
+
+/// How often a spinning M goes round the other Ps before it gives up (Go's `stealWork`: 4).
+const STEAL_ROUNDS: u32 = 4;
 
 /// How long a thief leaves the `runnext` of a running P alone: that goroutine is probably about to be
 /// switched to (Go's `runqgrab`).

@@ -5,20 +5,22 @@
 //! nothing to do, by the *timekeeper*: one idle M that sleeps until the earliest deadline of all Ps.
 
 use std::cell::Cell;
+use std::panic::Location;
 use std::ptr::NonNull;
 
 use crate::fatal::fatal;
 use crate::prim::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use crate::sched::Sched;
-use crate::sched::g::G;
-use crate::sched::m::M;
+use crate::sched::current;
+use crate::sched::g::{G, Wait, WaitReason};
+use crate::sched::m::{M, PostSwitch};
 use crate::sched::p::{NO_DEADLINE, P};
 use crate::sched::park;
 use crate::sched::refs::{GRef, PRef};
 use crate::sys::clock::monotonic_ns;
 use crate::sys::futex;
 use crate::time::heap::TimerNode;
-use crate::trace::Waker;
+use crate::trace::marks::Waker;
 
 /// The timer of a sleeping goroutine. It lives on the sleeper's stack and does not move while it is in
 /// a heap.
@@ -60,6 +62,17 @@ impl Drop for SleepTimer {
             }
         }
     }
+}
+
+/// Puts `g` to sleep until `deadline`, nanoseconds of the monotonic clock.
+pub(crate) fn sleep_until(g: GRef, deadline: u64, site: &'static Location<'static>) {
+    let mut timer = SleepTimer::new(g, deadline);
+    let wait = Wait {
+        reason: WaitReason::Sleep,
+        object: 0,
+        site,
+    };
+    park::park(g, current::m_of(g), wait, PostSwitch::Sleep(&raw mut timer));
 }
 
 /// Puts the timer of a goroutine that went to sleep, and has been left, on the heap of this P.

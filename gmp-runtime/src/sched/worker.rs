@@ -9,6 +9,7 @@ use crate::sched::park;
 use crate::sched::refs::{MRef, PRef};
 use crate::sched::{Sched, current};
 use crate::switch;
+use crate::sys::thread::set_timer_slack;
 use crate::sys::{futex, signal};
 
 /// Runs goroutines on this thread until the scheduler stops. `m` has a P.
@@ -106,9 +107,20 @@ fn give_up(sched: &'static Sched, p: PRef, error: &std::io::Error) {
     sched.put_idle_p_after_failed_wake(p);
 }
 
+/// By how much the kernel may delay the timeouts of an M: the least. Its default of 50 µs would be most of
+/// the lateness of a short sleep.
+const TIMER_SLACK_NS: u64 = 1;
+
+/// Makes timeouts of this thread exact.
+pub(crate) fn refine_timeouts() {
+    // Where the kernel refuses, sleeps are late by its default.
+    let _ = set_timer_slack(TIMER_SLACK_NS);
+}
+
 /// The first function of an M's thread.
 fn main(m: MRef) {
     let _alternate_stack = signal::AlternateStack::install();
+    refine_timeouts();
     current::set_m(Some(m));
     m.tracer.m_begin(&m);
     if let Some(p) = m.sleep(|| m.sched.stopping()) {

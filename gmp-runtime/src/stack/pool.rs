@@ -109,6 +109,7 @@ impl StackPool {
         self.classes[usize::from(stack.class)].lock().put(stack);
     }
 
+    #[cfg_attr(not(test), allow(dead_code, reason = "what tests look at"))]
     /// The counts of one class.
     pub(crate) fn counts(&self, class: u8) -> StackCounts {
         self.classes[usize::from(class)].lock().counts
@@ -237,11 +238,13 @@ impl StackCache {
         self.spill(pool, self.len);
     }
 
+    #[cfg_attr(not(test), allow(dead_code, reason = "what tests look at"))]
     /// How many stacks are in the cache.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
+    #[cfg_attr(not(test), allow(dead_code, reason = "what tests look at"))]
     /// How often [`StackCache::take`] was served from the cache.
     pub(crate) fn hits(&self) -> u64 {
         self.hits

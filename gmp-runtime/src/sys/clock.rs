@@ -2,8 +2,6 @@
 //!
 //! All functions are async-signal-safe: they are vDSO calls or system calls without state.
 
-use std::io;
-
 /// Nanoseconds of the clock that no change of date moves; counted from an arbitrary point before the
 /// process started. The time of deadlines.
 #[inline]
@@ -17,6 +15,7 @@ pub(crate) fn wall_ns() -> u64 {
     read(libc::CLOCK_REALTIME)
 }
 
+#[cfg_attr(not(feature = "trace"), allow(dead_code, reason = "only recorded"))]
 /// Nanoseconds of processor time that the calling thread has used.
 #[inline]
 pub(crate) fn thread_cpu_ns() -> u64 {
@@ -40,33 +39,6 @@ fn read_clock(clock: libc::clockid_t) -> Option<u64> {
     (result == 0).then(|| time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
-/// The processor-time clock of one thread, which other threads may read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ThreadCpuClock(libc::clockid_t);
-
-impl ThreadCpuClock {
-    /// The clock of the calling thread.
-    ///
-    /// # Errors
-    ///
-    /// When the system has no such clocks.
-    pub(crate) fn of_current_thread() -> io::Result<ThreadCpuClock> {
-        let mut clock = 0;
-        // SAFETY: the thread is alive, because it is the caller; `clock` is a local variable.
-        let error = unsafe { libc::pthread_getcpuclockid(libc::pthread_self(), &mut clock) };
-        if error == 0 {
-            Ok(ThreadCpuClock(clock))
-        } else {
-            Err(io::Error::from_raw_os_error(error))
-        }
-    }
-
-    /// Nanoseconds of processor time the thread has used; `None` when it has ended.
-    pub(crate) fn read_ns(self) -> Option<u64> {
-        read_clock(self.0)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -83,17 +55,5 @@ mod tests {
         assert!(monotonic_ns() > before.0);
         // 2020-01-01: the unit is nanoseconds since 1970.
         assert!(wall_ns() > 1_577_836_800 * 1_000_000_000);
-    }
-
-    #[test]
-    fn another_thread_reads_the_processor_time_of_this_one() {
-        let clock = ThreadCpuClock::of_current_thread().unwrap();
-        let before = thread_cpu_ns();
-        let seen = std::thread::spawn(move || clock.read_ns())
-            .join()
-            .unwrap()
-            .unwrap();
-        assert!(seen >= before);
-        assert!(seen <= thread_cpu_ns());
     }
 }

@@ -179,21 +179,6 @@ pub(crate) fn guard_markers_supported() -> bool {
     }
 }
 
-/// Gives the pages of a range back to the system: they cost nothing and read as zero until they are
-/// touched again. Guards stay.
-///
-/// # Errors
-///
-/// When the memory is locked (`mlock`).
-///
-/// # Safety
-///
-/// The range consists of whole pages of a private anonymous mapping, and nobody needs what it holds.
-pub(crate) unsafe fn release(address: NonNull<u8>, len: usize) -> io::Result<()> {
-    // SAFETY: the caller's promise.
-    check(unsafe { libc::madvise(address.as_ptr().cast(), len, libc::MADV_DONTNEED) }).map(drop)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -258,25 +243,6 @@ mod tests {
         unsafe { install_guard(range.base().add(2 * page), 2 * page) }.unwrap();
         let readable: Vec<bool> = (0..8).map(|index| is_readable(at(index))).collect();
         assert_eq!(readable, [true, true, false, false, true, true, true, true]);
-        // SAFETY: the pages hold nothing that is needed.
-        unsafe { release(range.base(), 8 * page) }.unwrap();
-        assert!(
-            !is_readable(at(2)) && is_readable(at(1)),
-            "a guard survives a release"
-        );
-    }
-
-    #[test]
-    fn released_pages_read_as_zero() {
-        let range = Reservation::reserve(1).unwrap();
-        // SAFETY: the page is in the reservation, and what it holds is for this test only.
-        let (before, after) = unsafe {
-            range.base().write(9);
-            let before = range.base().read_volatile();
-            release(range.base(), range.len()).unwrap();
-            (before, range.base().read_volatile())
-        };
-        assert_eq!((before, after), (9, 0));
     }
 
     /// Two locked pages: the kernel refuses markers there.

@@ -46,6 +46,7 @@ pub(crate) struct Fences {
 
 impl Fences {
     /// Full fences on both sides.
+    #[cfg(any(test, loom))]
     pub(crate) const SYMMETRIC: Fences = Fences { asymmetric: false };
 
     /// The cheapest pair that this kernel has.

@@ -86,19 +86,16 @@ impl ClockUnits {
         }
     }
 
+    #[cfg_attr(not(test), allow(dead_code, reason = "what tests look at"))]
     /// Where the stamps come from.
     pub(crate) fn source(&self) -> Source {
         self.source
     }
 
+    #[cfg_attr(not(test), allow(dead_code, reason = "what tests look at"))]
     /// A unit is two to the power of this many ticks of the source.
     pub(crate) fn shift(&self) -> u32 {
         self.shift
-    }
-
-    /// Ticks of the source in a second; as measured for a counter, good to about 100 parts in a million.
-    pub(crate) fn ticks_per_second(&self) -> u64 {
-        self.ticks_per_second
     }
 
     /// Units in a second, rounded down: at least 62 500 000.

@@ -3,11 +3,7 @@
 use std::panic::Location;
 use std::time::Duration;
 
-use crate::sched::current;
-use crate::sched::g::{Wait, WaitReason};
-use crate::sched::m::PostSwitch;
-use crate::sched::park;
-use crate::sched::timers::SleepTimer;
+use crate::sched::{current, park, timers};
 use crate::sys::clock::monotonic_ns;
 
 /// Pauses the calling goroutine for at least `duration`; other goroutines use its P meanwhile.
@@ -25,11 +21,5 @@ pub fn sleep(duration: Duration) {
     let ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
     // The largest deadline means "none".
     let deadline = monotonic_ns().saturating_add(ns).min(u64::MAX - 1);
-    let mut timer = SleepTimer::new(g, deadline);
-    let wait = Wait {
-        reason: WaitReason::Sleep,
-        object: 0,
-        site: Location::caller(),
-    };
-    park::park(g, current::m_of(g), wait, PostSwitch::Sleep(&raw mut timer));
+    timers::sleep_until(g, deadline, Location::caller());
 }

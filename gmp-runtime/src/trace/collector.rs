@@ -38,7 +38,6 @@ use gmp_trace::write::{
 };
 
 use super::chunks::{CHUNK_BYTES, Chunk, Exchange, Output, full_list};
-use super::control::Summary;
 use super::names::Names;
 use crate::lock::{Rank, SpinGuard, SpinLock};
 use crate::prim::atomic::{AtomicU32, Ordering};
@@ -79,6 +78,16 @@ pub(crate) struct Collector {
     /// The last generation of this scheduler; no number is used twice. Written under `thread`.
     last: AtomicU32,
     thread: Mutex<Option<JoinHandle<io::Result<Summary>>>>,
+}
+
+/// What a finished trace holds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Summary {
+    /// Events that were recorded.
+    pub events: u64,
+    /// Events that found no room.
+    pub lost: u64,
 }
 
 /// What Ms and the collector share.

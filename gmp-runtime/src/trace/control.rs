@@ -3,7 +3,8 @@
 use std::io;
 use std::path::Path;
 
-use crate::spawn::this_goroutine;
+use super::collector::Summary;
+use crate::sched::current::this_goroutine;
 
 /// Begins to record what the scheduler of the calling goroutine does into a new file at `path`, until
 /// [`stop`] or the end of the runtime. What is not a regular file (a pipe) is written to as a stream.
@@ -58,14 +59,4 @@ pub fn stop() -> io::Result<Summary> {
             "no trace is being recorded",
         )),
     }
-}
-
-/// What a finished trace holds.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Summary {
-    /// Events that were recorded.
-    pub events: u64,
-    /// Events that found no room.
-    pub lost: u64,
 }

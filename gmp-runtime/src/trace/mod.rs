@@ -6,6 +6,8 @@
 //! The scheduler calls one method an event, on what it has at hand: [`ThreadTrace`] of the M. When the
 //! feature `trace` is off the methods exist and do nothing.
 
+pub(crate) mod marks;
+
 #[cfg(feature = "trace")]
 mod chunks;
 #[cfg(feature = "trace")]
@@ -20,20 +22,11 @@ mod on;
 pub(crate) use on::*;
 
 #[cfg(feature = "trace")]
-pub use control::{Summary, start, stop};
+pub use collector::Summary;
+#[cfg(feature = "trace")]
+pub use control::{start, stop};
 
 #[cfg(not(feature = "trace"))]
 mod off;
 #[cfg(not(feature = "trace"))]
 pub(crate) use off::*;
-
-/// How a goroutine leaves its M.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Leave {
-    /// It gives up its P and stays runnable.
-    Yield,
-    /// It waits.
-    Park,
-    /// It has ended.
-    Exit(ExitHow),
-}

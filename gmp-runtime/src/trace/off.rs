@@ -2,53 +2,12 @@
 
 use std::path::Path;
 
-use super::Leave;
+use super::marks::{Found, Leave, StealFrom, Waker};
 use crate::sched::Sched;
 use crate::sched::m::M;
 use crate::sched::p::P;
 use crate::sched::refs::{GRef, MRef, PRef};
 use crate::sys::memory_barrier::Fences;
-
-/// How the scheduler found a goroutine.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Found {
-    Runnext,
-    Local,
-    Global,
-    Stolen,
-    StolenRunnext,
-}
-
-/// Who made a goroutine runnable.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Waker {
-    Goroutine,
-    Timer,
-}
-
-/// How a goroutine ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum ExitHow {
-    Returned,
-    Panicked,
-    Cancelled,
-}
-
-/// From where goroutines were stolen.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum StealFrom {
-    Ring,
-    Runnext,
-    Timers,
-}
-
-/// What would be remembered of a goroutine.
-#[derive(Debug, Default)]
-pub(crate) struct GoroutineTrace;
-
-/// What would be remembered of a P.
-#[derive(Debug, Default)]
-pub(crate) struct ProcTrace;
 
 /// What would be remembered of a scheduler.
 #[derive(Debug)]

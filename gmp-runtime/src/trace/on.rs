@@ -4,18 +4,17 @@
 //! own chunk, without allocation, lock or system call; only a new chunk, and the first use of a name or
 //! a goroutine in a generation, take the collector's lock.
 
-use std::cell::{Cell, UnsafeCell};
+use std::cell::UnsafeCell;
 use std::panic::Location;
 use std::path::Path;
 
 use gmp_trace::event::{GState as Traced, PState};
-use gmp_trace::write::{Seq, Wait as TracedWait};
+use gmp_trace::write::Wait as TracedWait;
 
-pub(crate) use gmp_trace::event::{ExitHow, Found, StealFrom, Waker};
-
-use super::Leave;
 pub(crate) use super::collector::Collector as SchedTrace;
 use super::collector::{State, Writer};
+use super::marks::noted::NOBODY;
+use super::marks::{ExitHow, Found, Leave, StealFrom, Waker};
 use crate::prim::atomic::{AtomicU32, Ordering};
 use crate::prim::hint;
 use crate::sched::Sched;
@@ -24,73 +23,8 @@ use crate::sched::g::{GState, Routine};
 use crate::sched::m::M;
 use crate::sched::p::P;
 use crate::sched::refs::{GRef, MRef, PRef};
+use crate::sys::clock::thread_cpu_ns;
 use crate::sys::tsc::ClockUnits;
-
-/// No M wrote the last record of a goroutine.
-const NOBODY: u64 = u64::MAX;
-
-/// What the tracer remembers of a goroutine: its owner's, but for the generation.
-#[derive(Debug, Default)]
-pub(crate) struct GoroutineTrace {
-    /// The last generation that touched it. Written under the collector's lock, or at creation.
-    generation: AtomicU32,
-    /// The number of its last start or ready in that generation.
-    sequence: Cell<u32>,
-    /// The M that wrote that record.
-    writer: Cell<u64>,
-}
-
-impl GoroutineTrace {
-    /// The last generation that touched it.
-    #[inline(always)]
-    pub(super) fn generation(&self) -> u32 {
-        // ordering: Relaxed: the owner reads what was written before it became the owner; the collector
-        // reads under the lock.
-        self.generation.load(Ordering::Relaxed)
-    }
-
-    /// `generation` has touched it: numbers begin at 0, and the next one is written out.
-    pub(super) fn touch(&self, generation: u32) {
-        self.sequence.set(0);
-        self.writer.set(NOBODY);
-        // ordering: Relaxed, as in `generation`.
-        self.generation.store(generation, Ordering::Relaxed);
-    }
-
-    /// The number of the next start or ready, which `m` writes.
-    #[inline(always)]
-    fn next(&self, m: u64) -> Seq {
-        let sequence = self.sequence.get() + 1;
-        self.sequence.set(sequence);
-        if self.writer.replace(m) == m {
-            Seq::Local
-        } else {
-            Seq::Remote(sequence)
-        }
-    }
-}
-
-/// What the tracer remembers of a P: its holder's, but for the generation.
-#[derive(Debug, Default)]
-pub(crate) struct ProcTrace {
-    /// The last generation that touched it. Written under the collector's lock.
-    generation: AtomicU32,
-    /// The number of its last start in that generation.
-    sequence: Cell<u32>,
-}
-
-impl ProcTrace {
-    pub(super) fn generation(&self) -> u32 {
-        // ordering: Relaxed: as for goroutines.
-        self.generation.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn touch(&self, generation: u32) {
-        self.sequence.set(0);
-        // ordering: Relaxed: as for goroutines.
-        self.generation.store(generation, Ordering::Relaxed);
-    }
-}
 
 /// Places that an M has looked up: a direct-mapped memory of what the collector's table says.
 const REMEMBERED_SITES: usize = 64;
@@ -198,9 +132,14 @@ impl ThreadTrace {
         let Some(state) = &mut *guard else { return 0 };
         inner.clock = state.clock;
         let now = inner.clock.now_units();
+        let is_new = inner.writer.generation != generation;
         let open = state.open(&mut inner.writer, generation, now, Some(m));
         // ordering: Relaxed: under the lock.
         self.generation.store(generation, Ordering::Relaxed);
+        if is_new && let Some((encoder, chunk)) = inner.writer.parts() {
+            // Once a generation: running can be told from descheduled by the kernel.
+            encoder.m_cpu(chunk, now, thread_cpu_ns());
+        }
         if let Some(p) = m.p()
             && p.traced.generation() != generation
         {

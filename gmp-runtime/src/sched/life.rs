@@ -1,0 +1,367 @@
+//! The life of a goroutine: its closure, its stack, its end, and what becomes of its result.
+//!
+//! # A goroutine's end
+//!
+//! The closure, and after it the result, live inside the goroutine ([`G::payload`]), or in a box when
+//! they are larger than 80 bytes; so a goroutine with its handle needs no allocation. Three parties
+//! have to be done before a goroutine can be used again; each says so with a bit of [`G::join`]:
+//!
+//! | bit | set by | meaning |
+//! |---|---|---|
+//! | `ENDED` | the goroutine, as its last act | the result is there, if anybody wants it |
+//! | `LEFT` | the M, when it has left the goroutine's stack | the stack is free |
+//! | `RELEASED` | the handle, when it is joined or dropped | nobody wants the result |
+//! | `AWAITED` | a goroutine in `join` | [`G::joiner`] is to be made ready |
+//! | `WATCHED` | a thread in `join` | a thread sleeps on the word |
+//!
+//! Who of `LEFT` and `RELEASED` comes second puts the goroutine into a pool. The result is dropped by
+//! the handle if it is there, and else by the goroutine itself: never by the scheduler, because its
+//! destructor is the program's code.
+
+use std::panic::{self, AssertUnwindSafe, Location};
+use std::thread;
+
+use crate::fatal::fatal;
+use crate::prim::atomic::Ordering;
+use crate::sched::current;
+use crate::sched::g::{G, PAYLOAD_WORDS, Routine, Wait, WaitReason, transition};
+use crate::sched::m::{M, PostSwitch};
+use crate::sched::p::P;
+use crate::sched::park::{self, Cancelled};
+use crate::sched::refs::GRef;
+use crate::switch::Context;
+use crate::sys::futex;
+use crate::trace::marks::{ExitHow, Waker};
+
+const ENDED: u32 = 1;
+const LEFT: u32 = 2;
+const RELEASED: u32 = 4;
+const AWAITED: u32 = 8;
+const WATCHED: u32 = 16;
+
+/// Puts the closure into a goroutine that nobody uses yet.
+///
+/// # Safety
+/// `g` is the caller's alone. If `F` or `T` borrow, what they borrow outlives the goroutine.
+pub(crate) unsafe fn prepare<F, T>(
+    g: GRef,
+    f: F,
+    creator: u64,
+    created_at: &'static Location<'static>,
+) where
+    F: FnOnce() -> T + Send,
+    T: Send,
+{
+    // SAFETY: the payload holds nothing.
+    unsafe { put::<F>(&g, f) };
+    g.routine.set(Some(const { &routine::<F, T>() }));
+    g.created_at.set(Some(created_at));
+    g.creator.set(creator);
+}
+
+const fn routine<F, T>() -> Routine
+where
+    F: FnOnce() -> T + Send,
+    T: Send,
+{
+    Routine {
+        run: run::<F, T>,
+        drop_closure: drop_value::<F>,
+        drop_result: drop_value::<thread::Result<T>>,
+        put_cancelled: put_cancelled::<T>,
+        name: std::any::type_name::<F>,
+    }
+}
+
+/// Calls the closure and keeps its result, or what it panicked with.
+///
+/// # Safety
+/// The payload holds an `F`.
+unsafe fn run<F, T>(g: &G) -> ExitHow
+where
+    F: FnOnce() -> T + Send,
+    T: Send,
+{
+    // SAFETY: the caller's contract.
+    let f = unsafe { take::<F>(g) };
+    let result = panic::catch_unwind(AssertUnwindSafe(f));
+    let how = match &result {
+        Ok(_) => ExitHow::Returned,
+        Err(payload) if payload.is::<Cancelled>() => ExitHow::Cancelled,
+        Err(_) => ExitHow::Panicked,
+    };
+    // SAFETY: the closure has been taken out.
+    unsafe { put::<thread::Result<T>>(g, result) };
+    how
+}
+
+/// Whether a value fits into a goroutine.
+const fn fits<V>() -> bool {
+    size_of::<V>() <= PAYLOAD_WORDS * 8 && align_of::<V>() <= 8
+}
+
+/// # Safety
+/// The payload holds nothing.
+unsafe fn put<V>(g: &G, value: V) {
+    if fits::<V>() {
+        // SAFETY: it fits, and nothing is there.
+        unsafe { g.payload().cast::<V>().write(value) }
+    } else {
+        // SAFETY: an address fits.
+        unsafe {
+            g.payload()
+                .cast::<*mut V>()
+                .write(Box::into_raw(Box::new(value)))
+        }
+    }
+}
+
+/// # Safety
+/// The payload holds a `V`, and no longer after this.
+unsafe fn take<V>(g: &G) -> V {
+    if fits::<V>() {
+        // SAFETY: the caller's contract.
+        unsafe { g.payload().cast::<V>().read() }
+    } else {
+        // SAFETY: the caller's contract; the address came from `Box::into_raw`.
+        unsafe { *Box::from_raw(g.payload().cast::<*mut V>().read()) }
+    }
+}
+
+/// # Safety
+/// As [`take`].
+unsafe fn drop_value<V>(g: &G) {
+    // SAFETY: the caller's contract.
+    drop(unsafe { take::<V>(g) });
+}
+
+/// Gives a goroutine that is about to run for the first time its stack.
+#[inline(always)]
+pub(crate) fn give_stack(p: &P, g: GRef) {
+    let sched = g.sched;
+    // SAFETY: the M that holds a P is the only one to touch its stacks.
+    let stack = match unsafe { (*p.stacks.get()).take(sched.stacks) } {
+        Ok(stack) => stack,
+        Err(error) => fatal!("goroutine {} cannot start: {error}", g.id.get()),
+    };
+    // ordering: Relaxed: read by code on this stack, which runs after this on this thread, or on
+    // another after the goroutine was handed over.
+    stack.slot().store(g.as_ptr().cast(), Ordering::Relaxed);
+    let (top, limit) = (stack.top() as *mut u8, stack.limit() as *mut u8);
+    // SAFETY: the stack is fresh from the pool, and this goroutine's until it has left it.
+    unsafe { Context::prepare(&g.context, top, limit, goroutine_main) };
+    g.stack.set(Some(stack));
+}
+
+/// Where every goroutine begins and ends.
+extern "C" fn goroutine_main() -> ! {
+    let g = current::this_goroutine();
+    park::complete_switch(current::m_of(g));
+    let Some(routine) = g.routine.get() else {
+        fatal!("goroutine {} has no code", g.id.get())
+    };
+    // SAFETY: the payload holds the closure that the routine was made for.
+    let how = unsafe { (routine.run)(&g) };
+    end(g, routine);
+    park::exit(g, how)
+}
+
+/// Says that the result is there.
+#[inline(always)]
+fn end(g: GRef, routine: &Routine) {
+    // ordering: Acquire; pairs with the AcqRel exchange in `JoinHandle::release`.
+    if g.join.load(Ordering::Acquire) & RELEASED != 0 {
+        drop_own_result(g, routine);
+        return;
+    }
+    // ordering: AcqRel; pairs with the Acquire loads of handles (the result is there) and with the
+    // exchange that released it, or the joiner that was set.
+    let before = g.join.fetch_or(ENDED, Ordering::AcqRel);
+    if before & RELEASED != 0 {
+        drop_own_result(g, routine);
+    } else if before & (AWAITED | WATCHED) != 0 {
+        wake_joiner(g, before);
+    }
+}
+
+/// Drops the result on the goroutine that made it.
+fn drop_own_result(g: GRef, routine: &Routine) {
+    // SAFETY: the payload holds the result, and no handle will ask for it.
+    let dropped = panic::catch_unwind(AssertUnwindSafe(|| unsafe { (routine.drop_result)(&g) }));
+    // The panic hook has told of a panic in the result's destructor; nobody else is left to tell.
+    std::mem::forget(dropped);
+}
+
+#[cold]
+#[inline(never)]
+fn wake_joiner(g: GRef, before: u32) {
+    if before & WATCHED != 0 {
+        futex::wake(&g.join, u32::MAX);
+    }
+    if before & AWAITED != 0
+        && let Some(joiner) = g.joiner.take()
+    {
+        park::ready(&current::m_of(g), joiner, Waker::Goroutine);
+    }
+}
+
+/// The post-switch action of an end: the stack is free, and so is the goroutine if its handle is gone.
+pub(crate) fn free_after_exit(m: &M, g: GRef) {
+    let p = m.held_p();
+    if let Some(stack) = g.stack.take() {
+        // SAFETY: the M that holds a P is the only one to touch its stacks; the goroutine has left
+        // the stack for good.
+        unsafe { (*p.stacks.get()).put(g.sched.stacks, stack) };
+    }
+    transition!(g, Running => Dead);
+    // ordering: Relaxed: the goroutine saw the bit itself, on this thread, if it is set here at first.
+    let released = g.join.load(Ordering::Relaxed) & RELEASED != 0
+        // ordering: AcqRel; pairs with the exchange in `JoinHandle::release`: who comes second frees.
+        || g.join.fetch_or(LEFT, Ordering::AcqRel) & RELEASED != 0;
+    if released {
+        recycle(g);
+        m.sched.put_free(&p, g);
+    }
+}
+
+/// Makes a dead goroutine an idle one.
+fn recycle(g: GRef) {
+    // ordering: Relaxed: the goroutine is ours alone; its next user gets it through a pool.
+    g.join.store(0, Ordering::Relaxed);
+    // ordering: Relaxed, as above.
+    g.permit.store(0, Ordering::Relaxed);
+    g.routine.set(None);
+    transition!(g, Dead => Idle);
+}
+
+/// The post-switch action of a goroutine that waits for the end of another one.
+pub(crate) fn await_end(m: &M, waiting: GRef, awaited: GRef) {
+    awaited.joiner.set(Some(waiting));
+    // ordering: AcqRel; pairs with the AcqRel in `end`: either it sees the joiner, or we see its end.
+    if awaited.join.fetch_or(AWAITED, Ordering::AcqRel) & ENDED != 0 {
+        awaited.joiner.set(None);
+        park::ready(m, waiting, Waker::Goroutine);
+    }
+}
+
+/// Whether a handle to `g` may still come back for its result.
+pub(crate) fn has_handle(g: GRef) -> bool {
+    // ordering: Acquire; pairs with the AcqRel of handles.
+    g.routine.get().is_some() && g.join.load(Ordering::Acquire) & RELEASED == 0
+}
+
+/// Drops the closure of a goroutine that is dead without having run. Its handle, if there is one, finds
+/// that it was cancelled.
+pub(crate) fn drop_unstarted(g: GRef) {
+    let Some(routine) = g.routine.get() else {
+        fatal!("goroutine {} has no code", g.id.get())
+    };
+    // SAFETY: the closure is in the payload, since the goroutine never ran.
+    let dropped = panic::catch_unwind(AssertUnwindSafe(|| unsafe { (routine.drop_closure)(&g) }));
+    std::mem::forget(dropped);
+    // SAFETY: the payload is empty now.
+    unsafe { (routine.put_cancelled)(&g) };
+    // ordering: AcqRel; pairs with the exchange in `JoinHandle::drop`.
+    if g.join.fetch_or(ENDED | LEFT, Ordering::AcqRel) & RELEASED != 0 {
+        // SAFETY: the result was put above, and no handle will ask for it.
+        unsafe { (routine.drop_result)(&g) };
+        recycle(g);
+    }
+}
+
+/// Leaves as the result that the goroutine was cancelled.
+///
+/// # Safety
+/// The payload holds nothing.
+unsafe fn put_cancelled<T>(g: &G) {
+    // SAFETY: the caller's contract.
+    unsafe { put::<thread::Result<T>>(g, Err(Box::new(Cancelled))) };
+}
+
+/// Lets a goroutine that has not started run on its own: it has no handle.
+pub(crate) fn detach(g: GRef) {
+    // ordering: Relaxed: nobody else has the goroutine yet.
+    g.join.store(RELEASED, Ordering::Relaxed);
+}
+
+// ---- the handle's side
+
+/// Whether `g` has ended. For its handle.
+pub(crate) fn has_ended(g: GRef) -> bool {
+    // ordering: Acquire; pairs with the AcqRel in `end`.
+    g.join.load(Ordering::Acquire) & ENDED != 0
+}
+
+/// Waits on the goroutine `me` until `g` has ended. For its handle.
+pub(crate) fn wait_for_end(me: GRef, g: GRef, site: &'static Location<'static>) {
+    let wait = Wait {
+        reason: WaitReason::Join,
+        object: g.id.get(),
+        site,
+    };
+    park::park(me, current::m_of(me), wait, PostSwitch::AwaitEnd(me, g));
+}
+
+/// Waits on a thread that runs no goroutine until `g` has ended. For its handle.
+pub(crate) fn wait_for_end_on_thread(g: GRef) {
+    loop {
+        // ordering: AcqRel; pairs with the AcqRel in `end`.
+        let before = g.join.fetch_or(WATCHED, Ordering::AcqRel);
+        if before & ENDED != 0 {
+            return;
+        }
+        futex::wait(&g.join, before | WATCHED, None);
+    }
+}
+
+/// Takes the result of `g`, which has ended, and gives the goroutine up.
+///
+/// # Safety
+/// `g` was made for a `T`, and this is the last thing its handle does.
+pub(crate) unsafe fn take_result<T>(g: GRef) -> thread::Result<T> {
+    // SAFETY: the goroutine has ended, so its result is there, and only the handle takes it.
+    let result = unsafe { take::<thread::Result<T>>(&g) };
+    release_ended(g);
+    result
+}
+
+/// Gives `g` up without wanting its result.
+///
+/// # Safety
+/// As [`take_result`], but `g` may still run.
+pub(crate) unsafe fn release<T>(g: GRef) {
+    // ordering: Acquire; pairs with the AcqRel in `end`.
+    let mut seen = g.join.load(Ordering::Acquire);
+    while seen & ENDED == 0 {
+        // A goroutine that was cancelled while it waited in `join` no longer does.
+        let released = (seen | RELEASED) & !AWAITED;
+        // ordering: AcqRel; pairs with the AcqRel in `end`: the goroutine drops its own result. Acquire
+        // on failure, as above.
+        match g
+            .join
+            .compare_exchange_weak(seen, released, Ordering::AcqRel, Ordering::Acquire)
+        {
+            Ok(_) => return,
+            Err(now) => seen = now,
+        }
+    }
+    // SAFETY: the goroutine has ended and its result has not been taken.
+    drop(unsafe { take::<thread::Result<T>>(&g) });
+    release_ended(g);
+}
+
+/// Drops the claim to the result of a goroutine that has ended, whose result is gone.
+fn release_ended(g: GRef) {
+    // ordering: AcqRel; pairs with the one in `free_after_exit`: who comes second frees.
+    if g.join.fetch_or(RELEASED, Ordering::AcqRel) & LEFT == 0 {
+        return;
+    }
+    recycle(g);
+    match current::goroutine() {
+        Some(me) if std::ptr::eq(me.sched, g.sched) => {
+            let m = current::m_of(me);
+            m.sched.put_free(&m.held_p(), g);
+        }
+        _ => g.sched.put_free_from_outside(g),
+    }
+}

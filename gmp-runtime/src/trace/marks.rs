@@ -1,0 +1,140 @@
+//! What the tracer notes on a goroutine and a P, and the words of its events that the scheduler uses.
+
+#[cfg(feature = "trace")]
+pub(crate) use gmp_trace::event::{ExitHow, Found, StealFrom, Waker};
+#[cfg(feature = "trace")]
+pub(crate) use noted::{GoroutineTrace, ProcTrace};
+#[cfg(not(feature = "trace"))]
+pub(crate) use unnoted::{ExitHow, Found, GoroutineTrace, ProcTrace, StealFrom, Waker};
+
+/// How a goroutine leaves its M.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Leave {
+    /// It gives up its P and stays runnable.
+    Yield,
+    /// It waits.
+    Park,
+    /// It has ended.
+    Exit(ExitHow),
+}
+
+/// What is noted while a trace can be recorded.
+#[cfg(feature = "trace")]
+pub(super) mod noted {
+    use std::cell::Cell;
+
+    use gmp_trace::write::Seq;
+
+    use crate::prim::atomic::{AtomicU32, Ordering};
+
+    /// No M wrote the last record of a goroutine.
+    pub(crate) const NOBODY: u64 = u64::MAX;
+
+    /// What the tracer remembers of a goroutine: its owner's, but for the generation.
+    #[derive(Debug, Default)]
+    pub(crate) struct GoroutineTrace {
+        /// The last generation that touched it. Written under the collector's lock, or at creation.
+        generation: AtomicU32,
+        /// The number of its last start or ready in that generation.
+        pub(crate) sequence: Cell<u32>,
+        /// The M that wrote that record.
+        pub(crate) writer: Cell<u64>,
+    }
+
+    impl GoroutineTrace {
+        /// The last generation that touched it.
+        #[inline(always)]
+        pub(crate) fn generation(&self) -> u32 {
+            // ordering: Relaxed: the owner reads what was written before it became the owner; the collector
+            // reads under the lock.
+            self.generation.load(Ordering::Relaxed)
+        }
+
+        /// `generation` has touched it: numbers begin at 0, and the next one is written out.
+        pub(crate) fn touch(&self, generation: u32) {
+            self.sequence.set(0);
+            self.writer.set(NOBODY);
+            // ordering: Relaxed, as in `generation`.
+            self.generation.store(generation, Ordering::Relaxed);
+        }
+
+        /// The number of the next start or ready, which `m` writes.
+        #[inline(always)]
+        pub(crate) fn next(&self, m: u64) -> Seq {
+            let sequence = self.sequence.get() + 1;
+            self.sequence.set(sequence);
+            if self.writer.replace(m) == m {
+                Seq::Local
+            } else {
+                Seq::Remote(sequence)
+            }
+        }
+    }
+
+    /// What the tracer remembers of a P: its holder's, but for the generation.
+    #[derive(Debug, Default)]
+    pub(crate) struct ProcTrace {
+        /// The last generation that touched it. Written under the collector's lock.
+        generation: AtomicU32,
+        /// The number of its last start in that generation.
+        pub(crate) sequence: Cell<u32>,
+    }
+
+    impl ProcTrace {
+        pub(crate) fn generation(&self) -> u32 {
+            // ordering: Relaxed: as for goroutines.
+            self.generation.load(Ordering::Relaxed)
+        }
+
+        pub(crate) fn touch(&self, generation: u32) {
+            self.sequence.set(0);
+            // ordering: Relaxed: as for goroutines.
+            self.generation.store(generation, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The same words, and nothing to note, for a runtime that cannot record.
+#[cfg(not(feature = "trace"))]
+mod unnoted {
+    /// How the scheduler found a goroutine.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub(crate) enum Found {
+        Runnext,
+        Local,
+        Global,
+        Stolen,
+        StolenRunnext,
+    }
+
+    /// Who made a goroutine runnable.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub(crate) enum Waker {
+        Goroutine,
+        Timer,
+    }
+
+    /// How a goroutine ended.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub(crate) enum ExitHow {
+        Returned,
+        Panicked,
+        Cancelled,
+    }
+
+    /// From where goroutines were stolen.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub(crate) enum StealFrom {
+        Ring,
+        Runnext,
+        Timers,
+    }
+
+    /// What would be noted on a goroutine.
+    #[derive(Debug, Default)]
+    pub(crate) struct GoroutineTrace;
+
+    /// What would be noted on a P.
+    #[derive(Debug, Default)]
+    pub(crate) struct ProcTrace;
+}
