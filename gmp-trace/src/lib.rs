@@ -16,11 +16,16 @@ pub mod tables;
 pub mod time;
 pub mod varint;
 
+#[cfg(any(feature = "read", feature = "write"))]
 mod block;
+#[cfg(any(feature = "read", feature = "write"))]
 pub mod header;
 
 #[cfg(feature = "write")]
 pub mod write;
+
+#[cfg(feature = "testgen")]
+pub mod testgen;
 
 #[cfg(feature = "read")]
 pub mod anomaly;

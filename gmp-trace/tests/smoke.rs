@@ -1,6 +1,7 @@
 //! One small trace of two Ms, written record by record and read again: what each event says.
 
 #![cfg(all(feature = "read", feature = "write"))]
+#![allow(clippy::unwrap_used)] // an error where none may be is a failed test
 
 use std::io::Cursor;
 

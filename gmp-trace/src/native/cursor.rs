@@ -64,8 +64,12 @@ pub(super) struct Cursor {
     /// Set where a block was opened whose head the order has not seen.
     pub(super) opened: Option<Opened>,
     blocks: std::vec::IntoIter<Block>,
-    block: Option<Block>,
+    /// The payload of the open block; empty where none is open.
+    payload: Vec<u8>,
     position: usize,
+    /// Where the open block begins in the file, and how far it can be believed.
+    offset: u64,
+    state: BlockState,
     last_goroutine: u64,
     waits: Vec<Option<WaitMeaning>>,
     events: u64,
@@ -88,8 +92,10 @@ impl Cursor {
             stack: None,
             opened: None,
             blocks: blocks.into_iter(),
-            block: None,
+            payload: Vec::new(),
             position: 0,
+            offset: 0,
+            state: BlockState::Damaged,
             last_goroutine: 0,
             waits: vec![None; WAIT_SLOTS],
             events: 0,
@@ -99,16 +105,13 @@ impl Cursor {
 
     /// Where the block of the record begins in the file.
     pub(super) fn offset(&self) -> u64 {
-        self.block.as_ref().map_or(0, |block| block.offset)
+        self.offset
     }
 
     /// The text of the record, one with a length of its own.
     pub(super) fn tail(&self) -> &[u8] {
         let (start, end) = self.record.tail;
-        self.block
-            .as_ref()
-            .and_then(|b| b.payload.get(start..end))
-            .unwrap_or_default()
+        self.payload.get(start..end).unwrap_or_default()
     }
 
     /// The meaning of wait slot `slot`.
@@ -123,16 +126,10 @@ impl Cursor {
     #[inline]
     pub(super) fn advance(&mut self, environment: &mut Environment<'_>) -> bool {
         loop {
-            let Some(block) = &self.block else {
-                if !self.next_block(environment) {
-                    return false;
-                }
-                continue;
-            };
-            let rest = block.payload.get(self.position..).unwrap_or_default();
+            let rest = self.payload.get(self.position..).unwrap_or_default();
             match parse::record(rest, environment.arities, &mut self.record.args) {
                 Ok(raw) => {
-                    let end = block.payload.len() - raw.rest.len();
+                    let end = self.payload.len() - raw.rest.len();
                     self.record.byte = raw.head;
                     self.record.head = HEADS[raw.head as usize];
                     self.record.tail = (end - raw.tail.len(), end);
@@ -142,7 +139,12 @@ impl Cursor {
                         return true;
                     }
                 }
-                Err(stop) => self.end_block(stop, environment),
+                Err(stop) => {
+                    self.end_block(stop, environment);
+                    if !self.next_block(environment) {
+                        return false;
+                    }
+                }
             }
         }
     }
@@ -287,31 +289,30 @@ impl Cursor {
         self.waits.fill(None);
         self.stack = None;
         self.events = 0;
-        self.block = Some(block);
+        (self.offset, self.state, self.payload) = (block.offset, block.state, block.payload);
         true
     }
 
     /// Closes the block at a place where no record could be read.
     #[cold]
     fn end_block(&mut self, stop: Stop, environment: &mut Environment<'_>) {
-        let Some(block) = self.block.take() else {
-            return;
-        };
-        let left = block.payload.len().saturating_sub(self.position) as u64;
-        match block.state {
+        let left = self.payload.len().saturating_sub(self.position) as u64;
+        match self.state {
             BlockState::Damaged => {}
             BlockState::Open if stop != Stop::Bad => {}
             _ if left > 0 => {
                 environment
                     .anomalies
-                    .add(AnomalyKind::BadRecord, block.offset, left);
+                    .add(AnomalyKind::BadRecord, self.offset, left);
             }
             BlockState::Whole { events } if u64::from(events) != self.events => {
                 environment
                     .anomalies
-                    .add(AnomalyKind::CountMismatch, block.offset, 0);
+                    .add(AnomalyKind::CountMismatch, self.offset, 0);
             }
             _ => {}
         }
+        // Nothing more is said of it, however often the end is looked for.
+        (self.state, self.payload, self.position) = (BlockState::Damaged, Vec::new(), 0);
     }
 }

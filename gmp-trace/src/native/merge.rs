@@ -104,7 +104,7 @@ impl Merge {
             mono: clocks.map(|clocks| nanos(clocks[1])),
             wall: clocks.map(|clocks| nanos(clocks[2])),
         };
-        merge.emit(shared, out, merge.begin, None, body, NOTHING);
+        merge.emit(shared, out, merge.begin, None, body, Held::NOTHING);
         shared.info.generations += 1;
         merge
     }
@@ -292,10 +292,7 @@ impl Merge {
             } else {
                 Found::Local
             };
-            let started = Held {
-                p: after.p,
-                g: after.g,
-            };
+            let started = Held::shown(after.p, after.g);
             self.cursors[place].stack = None;
             self.emit(shared, out, time, m, first, before);
             self.emit(
@@ -313,20 +310,8 @@ impl Merge {
             return Ok(());
         };
         let (m, held) = match head.kind {
-            Kind::Start => (
-                m,
-                Held {
-                    p: before.p,
-                    g: after.g,
-                },
-            ),
-            Kind::ProcStart => (
-                m,
-                Held {
-                    p: after.p,
-                    g: before.g,
-                },
-            ),
+            Kind::Start => (m, Held::shown(before.p, after.g)),
+            Kind::ProcStart => (m, Held::shown(after.p, before.g)),
             Kind::CpuSample => sampled(&source.record.args),
             _ => (m, before),
         };
@@ -388,7 +373,7 @@ impl Merge {
                 stack: control.stack.take(),
             };
             match meaning.body(head, control) {
-                Some(body) => self.emit(shared, out, self.begin, None, body, NOTHING),
+                Some(body) => self.emit(shared, out, self.begin, None, body, Held::NOTHING),
                 None => shared.anomalies.add(AnomalyKind::BadRecord, offset, 0),
             }
             if out.len() >= BATCH {
@@ -424,9 +409,6 @@ impl Merge {
     }
 }
 
-/// What events that nobody did hold.
-const NOTHING: Held = Held { p: None, g: None };
-
 #[cold]
 #[inline(never)]
 fn count_skew(shared: &mut Shared, ticks: u64) {
@@ -440,13 +422,7 @@ fn count_skew(shared: &mut Shared, ticks: u64) {
 /// Whom a CPU sample is about.
 fn sampled(args: &[u64; crate::limits::MAX_ARGUMENTS]) -> (Option<MId>, Held) {
     let p = args[1].checked_sub(1).and_then(p_id);
-    (
-        optional_m(args[2]),
-        Held {
-            p,
-            g: GId::new(args[3]),
-        },
-    )
+    (optional_m(args[2]), Held::shown(p, GId::new(args[3])))
 }
 
 /// Brings the states up to the record, or tells what it has to wait for.

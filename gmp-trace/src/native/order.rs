@@ -41,6 +41,26 @@ pub(super) const ANY: u32 = u32::MAX;
 pub(super) struct Held {
     pub(super) p: Option<PId>,
     pub(super) g: Option<GId>,
+    /// Where the entry of `g` is; only of use while there is a `g`.
+    place: u32,
+}
+
+impl Held {
+    /// Nothing.
+    pub(super) const NOTHING: Held = Held {
+        p: None,
+        g: None,
+        place: NOBODY,
+    };
+
+    /// `p` and `g`, for an event; the order knows nothing of it.
+    pub(super) const fn shown(p: Option<PId>, g: Option<GId>) -> Held {
+        Held {
+            p,
+            g,
+            place: NOBODY,
+        }
+    }
 }
 
 /// Who applies a record, and how.
@@ -84,7 +104,7 @@ impl Order {
         Order {
             goroutines: Entries::new(GoState::Unknown),
             procs: Entries::new(ProcState::Unknown),
-            held: vec![Held { p: None, g: None }; cursors],
+            held: vec![Held::NOTHING; cursors],
             waiting: HashMap::new(),
             tickets: vec![0; cursors],
             woken: Vec::new(),
@@ -181,9 +201,11 @@ impl Order {
         if !(opened.first || opened.after_gap) {
             return;
         }
+        let place = opened.g.map_or(NOBODY, |g| self.goroutines.place(g.get()));
         let held = Held {
             p: opened.p,
             g: opened.g,
+            place,
         };
         self.held[cursor as usize] = held;
         if !opened.after_gap {
@@ -269,7 +291,7 @@ impl Order {
         if held.g.is_some() {
             turn.mismatch();
         }
-        held.g = GId::new(g);
+        (held.g, held.place) = (GId::new(g), place);
         self.goroutine_changed(g, place);
         Ok(())
     }
@@ -283,26 +305,31 @@ impl Order {
         seq: Option<u32>,
         turn: &mut Turn<'_>,
     ) -> Result<(), Key> {
-        // The next one may be the one that stops: a yield to itself. So stop it first; where the
-        // start has to wait, that the first half was done does not show, for nothing else of this M
-        // can go before.
-        let before = self.held[turn.cursor as usize].g;
-        if seq.is_some() && before.map(GId::get) != Some(g) {
-            let place = self.goroutines.place(g);
-            let mut trial = *self.goroutines.at(place);
-            Self::admit(&mut trial, GoState::Runnable, g, seq, turn)?;
+        let place = self.goroutines.place(g);
+        let held = self.held[turn.cursor as usize];
+        if held.g.is_some() && held.place == place {
+            // It yields to itself: it stops before it starts.
+            self.leave(to, turn);
+            return self.start(g, seq, turn);
         }
+        let entry = self.goroutines.at(place);
+        Self::admit(entry, GoState::Runnable, g, seq, turn)?;
+        (entry.state, entry.on) = (GoState::Running, turn.cursor);
         self.leave(to, turn);
-        self.start(g, seq, turn)
+        let held = &mut self.held[turn.cursor as usize];
+        (held.g, held.place) = (GId::new(g), place);
+        self.goroutine_changed(g, place);
+        Ok(())
     }
 
     /// `turn`'s goroutine stops running, to be in state `to`.
     #[inline]
     pub(super) fn leave(&mut self, to: GoState, turn: &mut Turn<'_>) {
-        let Some(g) = self.held[turn.cursor as usize].g.take().map(GId::get) else {
+        let held = &mut self.held[turn.cursor as usize];
+        let place = held.place;
+        let Some(g) = held.g.take().map(GId::get) else {
             return turn.mismatch();
         };
-        let place = self.goroutines.place(g);
         let entry = self.goroutines.at(place);
         if entry.on != turn.cursor || entry.state != GoState::Running {
             turn.mismatch();

@@ -140,30 +140,40 @@ pub(super) fn record<'a>(
     arities: &[u8; 256],
     args: &mut Args,
 ) -> Result<RawRecord<'a>, Stop> {
+    // Most records have two or three numbers of one byte.
+    if let Some((&[head, a, b, c], _)) = input.split_first_chunk() {
+        let arity = arities[head as usize];
+        if arity == 2 && (a | b) < 0x80 {
+            [args[0], args[1]] = [u64::from(a), u64::from(b)];
+            return Ok(RawRecord {
+                head,
+                tail: &[],
+                rest: &input[3..],
+            });
+        }
+        if arity == 3 && (a | b | c) < 0x80 {
+            [args[0], args[1], args[2]] = [u64::from(a), u64::from(b), u64::from(c)];
+            return Ok(RawRecord {
+                head,
+                tail: &[],
+                rest: &input[4..],
+            });
+        }
+    }
+    any_record(input, arities, args)
+}
+
+fn any_record<'a>(
+    input: &'a [u8],
+    arities: &[u8; 256],
+    args: &mut Args,
+) -> Result<RawRecord<'a>, Stop> {
     let Some((&head, rest)) = input.split_first() else {
         return Err(Stop::End);
     };
     let arity = arities[head as usize];
     let parsed = match arity {
         0 if head == crate::spec::END_OF_DATA => return Err(Stop::End),
-        // The usual ones in a straight line.
-        1 => (varint).parse(rest).map(|(rest, a)| {
-            args[0] = a;
-            rest
-        }),
-        2 => (varint, varint).parse(rest).map(|(rest, (a, b))| {
-            args[0] = a;
-            args[1] = b;
-            rest
-        }),
-        3 => (varint, varint, varint)
-            .parse(rest)
-            .map(|(rest, (a, b, c))| {
-                args[0] = a;
-                args[1] = b;
-                args[2] = c;
-                rest
-            }),
         ARITY_LENGTH => {
             return match counted_bytes(rest) {
                 Ok((rest, tail)) => Ok(RawRecord { head, tail, rest }),

@@ -40,45 +40,73 @@ pub(super) struct Entry<S> {
     pub(super) waiting: u32,
 }
 
-/// Entries by number.
+/// Entries by number. Numbers near the first one are looked up in a vector, as long as they are
+/// dense; the others in a map. So memory follows the number of entries.
 #[derive(Debug)]
 pub(super) struct Entries<S> {
-    places: HashMap<u64, u32, IdHash>,
     entries: Vec<Entry<S>>,
     unknown: S,
-    /// The number that was looked for last, and its place.
-    last: (u64, u32),
+    /// The number of the first place of `dense`, once there is one.
+    base: Option<u64>,
+    /// Places by number from `base` on; [`NOBODY`] where there is none.
+    dense: Vec<u32>,
+    sparse: HashMap<u64, u32, IdHash>,
 }
+
+/// How far below the first number the dense ones begin, and how many of them are always in a vector.
+const BELOW: u64 = 256;
 
 impl<S: Copy> Entries<S> {
     /// No entries; a new one is in state `unknown`.
     pub(super) fn new(unknown: S) -> Entries<S> {
-        let places = HashMap::with_hasher(IdHash::new());
+        let sparse = HashMap::with_hasher(IdHash::new());
         Entries {
-            places,
             entries: Vec::new(),
             unknown,
-            last: (u64::MAX, NOBODY),
+            base: None,
+            dense: Vec::new(),
+            sparse,
         }
     }
 
     /// The place of number `id`, which gets an entry if it has none.
     #[inline]
     pub(super) fn place(&mut self, id: u64) -> u32 {
-        if self.last.0 == id && self.last.1 != NOBODY {
-            return self.last.1;
+        // Before the first entry `dense` is empty, so that the base does not matter.
+        let near = id.wrapping_sub(self.base.unwrap_or(0));
+        match usize::try_from(near)
+            .ok()
+            .and_then(|near| self.dense.get(near))
+        {
+            Some(&place) if place != NOBODY => place,
+            _ => self.distant_place(id),
         }
-        let next = self.entries.len() as u32;
-        let place = *self.places.entry(id).or_insert(next);
-        if place == next {
-            self.entries.push(Entry {
-                state: self.unknown,
-                seq: 0,
-                on: NOBODY,
-                waiting: 0,
-            });
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn distant_place(&mut self, id: u64) -> u32 {
+        if let Some(&place) = self.sparse.get(&id) {
+            return place;
         }
-        self.last = (id, place);
+        let place = self.entries.len() as u32;
+        self.entries.push(Entry {
+            state: self.unknown,
+            seq: 0,
+            on: NOBODY,
+            waiting: 0,
+        });
+        let base = *self.base.get_or_insert(id.saturating_sub(BELOW));
+        let near = id.wrapping_sub(base);
+        if near < 4 * (self.entries.len() as u64 + BELOW) {
+            let near = near as usize;
+            if self.dense.len() <= near {
+                self.dense.resize(near + 1, NOBODY);
+            }
+            self.dense[near] = place;
+        } else {
+            self.sparse.insert(id, place);
+        }
         place
     }
 
