@@ -70,45 +70,22 @@ impl Meaning<'_> {
         stack
     }
 
-    /// Why, on what and where a goroutine parks: the meaning of slot `slot`.
-    #[inline]
-    pub(super) fn park(&mut self, cursor: &Cursor, slot: u64) -> Body {
-        let Some(wait) = cursor.wait(slot) else {
-            self.missing();
-            let reason = Text::EMPTY;
-            return Body::GoPark {
-                reason,
-                object: None,
-                site: None,
-                stack: self.stack,
-            };
-        };
-        Body::GoPark {
-            reason: wait.reason,
-            object: wait.object,
-            site: wait.site,
-            stack: self.stack,
-        }
-    }
-
     /// What a record of one event says; `None` where a number in it cannot be: that is counted.
     #[inline]
     pub(super) fn body(&mut self, head: Head, cursor: &Cursor) -> Option<Body> {
         let args = &cursor.record.args;
         let value = head.value;
         let body = match head.kind {
-            Kind::Start => Body::GoStart {
-                found: Small::from_number(value),
-            },
-            Kind::Ready => {
-                let goroutine = GId::new(args[1])?;
-                Body::GoReady {
-                    goroutine,
-                    by: Small::from_number(value),
+            Kind::Park => {
+                let wait = cursor.wait(args[1], self.anomalies);
+                let (reason, object, site) = (wait.reason, wait.object, wait.site);
+                Body::GoPark {
+                    reason,
+                    object,
+                    site,
                     stack: self.stack,
                 }
             }
-            Kind::Park => self.park(cursor, args[1]),
             Kind::Yield => Body::GoYield { stack: self.stack },
             Kind::Create => Body::GoCreate {
                 child: GId::new(args[1])?,

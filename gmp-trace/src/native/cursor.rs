@@ -114,12 +114,23 @@ impl Cursor {
         self.payload.get(start..end).unwrap_or_default()
     }
 
-    /// The meaning of wait slot `slot`.
+    /// The meaning of wait slot `slot`; one that was not defined is counted.
     #[inline]
-    pub(super) fn wait(&self, slot: u64) -> Option<WaitMeaning> {
-        usize::try_from(slot)
+    pub(super) fn wait(&self, slot: u64, anomalies: &mut Anomalies) -> WaitMeaning {
+        match usize::try_from(slot)
             .ok()
-            .and_then(|slot| self.waits.get(slot).copied().flatten())
+            .and_then(|slot| self.waits.get(slot))
+        {
+            Some(Some(meaning)) => *meaning,
+            _ => {
+                anomalies.add(AnomalyKind::MissingTable, self.offset, 0);
+                WaitMeaning {
+                    reason: Text::EMPTY,
+                    object: None,
+                    site: None,
+                }
+            }
+        }
     }
 
     /// Decodes the next record that is not a definition; returns false at the end of the stream.

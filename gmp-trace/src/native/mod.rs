@@ -10,9 +10,10 @@
 //! | `lookup` | strings, sites and stacks of a generation |
 //! | `cursor` | records of one M, one after the other |
 //! | `states`, `order` | which of them may go next |
-//! | `bodies` | what a record says |
-//! | `merge` | events of a generation |
+//! | `bodies`, `step` | what a record says, and does |
+//! | `merge`, `batch` | events of a generation |
 
+mod batch;
 mod blocks;
 mod bodies;
 mod clock;
@@ -24,6 +25,7 @@ mod order;
 mod parse;
 mod source;
 mod states;
+mod step;
 
 use std::io::Read;
 
@@ -31,10 +33,12 @@ use crate::anomaly::Anomalies;
 use crate::error::Error;
 use crate::event::Event;
 use crate::info::{TraceFormat, TraceInfo};
+use crate::native::batch::Batch;
 use crate::native::blocks::Blocks;
 use crate::native::clock::Clock;
 use crate::native::generation::Assembler;
-use crate::native::merge::{BATCH, Merge, Shared};
+use crate::native::merge::Merge;
+use crate::native::step::Shared;
 use crate::tables::Tables;
 
 /// Reads a native trace. Holds one generation and the part of the next that was read with it.
@@ -43,7 +47,6 @@ pub(crate) struct NativeReader {
     assembler: Assembler,
     shared: Shared,
     merge: Option<Merge>,
-    batch: Vec<Event>,
     strict: bool,
     done: bool,
 }
@@ -64,13 +67,13 @@ impl NativeReader {
             info,
             clock,
             last_ticks: 0,
+            out: Batch::new(),
         };
         Ok(NativeReader {
             blocks,
             assembler: Assembler::default(),
             shared,
             merge: None,
-            batch: Vec::with_capacity(BATCH + 2),
             strict,
             done: false,
         })
@@ -78,11 +81,12 @@ impl NativeReader {
 
     /// Reads the next events; there are none only at the end of the trace.
     pub(crate) fn next_batch(&mut self) -> Result<&[Event], Error> {
-        self.batch.clear();
-        while self.batch.is_empty() && !self.done {
+        self.shared.out.clear();
+        while self.shared.out.is_empty() && !self.done {
             match &mut self.merge {
                 Some(merge) => {
-                    if !merge.fill(&mut self.shared, &mut self.batch) {
+                    merge.fill(&mut self.shared);
+                    if self.shared.out.is_empty() {
                         self.merge = None;
                     }
                 }
@@ -90,7 +94,7 @@ impl NativeReader {
             }
             self.refuse_damage()?;
         }
-        Ok(&self.batch)
+        Ok(self.shared.out.events())
     }
 
     fn next_generation(&mut self) -> Result<(), Error> {
@@ -103,7 +107,7 @@ impl NativeReader {
         info.lost_events = self.assembler.lost;
         match next? {
             Some(generation) => {
-                self.merge = Some(Merge::new(generation, &mut self.shared, &mut self.batch));
+                self.merge = Some(Merge::new(generation, &mut self.shared));
             }
             None => {
                 info.finished = Some(self.assembler.finished());
@@ -120,7 +124,7 @@ impl NativeReader {
         }
         match self.shared.anomalies.as_error() {
             Some(error) => {
-                self.batch.clear();
+                self.shared.out.clear();
                 self.done = true;
                 Err(error)
             }
@@ -130,7 +134,7 @@ impl NativeReader {
 
     /// The events that [`NativeReader::next_batch`] gave last.
     pub(crate) fn batch(&self) -> &[Event] {
-        &self.batch
+        self.shared.out.events()
     }
 
     pub(crate) fn tables(&self) -> &Tables {

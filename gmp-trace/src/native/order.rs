@@ -52,15 +52,6 @@ impl Held {
         g: None,
         place: NOBODY,
     };
-
-    /// `p` and `g`, for an event; the order knows nothing of it.
-    pub(super) const fn shown(p: Option<PId>, g: Option<GId>) -> Held {
-        Held {
-            p,
-            g,
-            place: NOBODY,
-        }
-    }
 }
 
 /// Who applies a record, and how.
