@@ -33,26 +33,41 @@ impl BlockKind {
     ];
 }
 
-/// Places of the fields in a block header.
+/// Places of the fields in a block header. The parser reads them in this order, one after the other;
+/// only the writer needs the places of all.
 pub(crate) mod field {
     use std::ops::Range;
 
+    #[cfg(feature = "write")]
     pub(crate) const MARKER: Range<usize> = 0..8;
+    #[cfg(feature = "write")]
     pub(crate) const CAPACITY: Range<usize> = 8..12;
+    #[cfg(feature = "write")]
     pub(crate) const KIND: usize = 12;
+    #[cfg(feature = "write")]
     pub(crate) const GENERATION: Range<usize> = 16..20;
+    #[cfg(feature = "write")]
     pub(crate) const SEQUENCE: Range<usize> = 20..24;
+    #[cfg(feature = "write")]
     pub(crate) const M: Range<usize> = 24..32;
+    #[cfg(feature = "write")]
     pub(crate) const BASE_TIME: Range<usize> = 32..40;
+    #[cfg(feature = "write")]
     pub(crate) const G: Range<usize> = 40..48;
+    #[cfg(feature = "write")]
     pub(crate) const P: Range<usize> = 48..52;
     /// Checksum of everything before it.
     pub(crate) const OPEN_CHECKSUM: Range<usize> = 56..60;
+    #[cfg(feature = "write")]
     pub(crate) const FLAGS: Range<usize> = 60..64;
+    #[cfg(feature = "write")]
     pub(crate) const LENGTH: Range<usize> = 64..68;
+    #[cfg(feature = "write")]
     pub(crate) const RAW_LENGTH: Range<usize> = 68..72;
+    #[cfg(feature = "write")]
     pub(crate) const EVENTS: Range<usize> = 72..76;
     /// Checksum of the fields from the flags on, and of the payload.
+    #[cfg(feature = "write")]
     pub(crate) const SEAL_CHECKSUM: Range<usize> = 76..80;
     /// What [`SEAL_CHECKSUM`] covers of the header.
     pub(crate) const SEAL: Range<usize> = 60..76;

@@ -2,7 +2,7 @@
 //!
 //! It is written twice, one copy after the other, so that damage to one of them costs nothing.
 
-use crate::spec::{ARITY_UNDEFINED, HEADS, VERSION};
+use crate::spec::{ARITY_UNDEFINED, HEAD_TABLE, VERSION};
 
 /// The first bytes of a trace. The first is not ASCII and line ends of both kinds follow, so that a
 /// transfer that takes the file for text shows.
@@ -55,7 +55,7 @@ pub(crate) const fn arity_table() -> [u8; 128] {
     let mut table = [0; 128];
     let mut head = 0;
     while head < 256 {
-        let arity = match HEADS[head] {
+        let arity = match HEAD_TABLE[head] {
             Some(known) => known.arity,
             None if head == crate::spec::END_OF_DATA as usize => 0,
             None => ARITY_UNDEFINED,

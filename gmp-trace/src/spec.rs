@@ -499,8 +499,14 @@ pub struct Head {
     pub arity: u8,
     /// Whether the first number is the time since the last stamp.
     pub has_dt: bool,
-    /// Which number is a goroutine by its difference from the last one.
-    pub goroutine_at: Option<u8>,
+    /// Which number is a goroutine by its difference from the last one; 0, where no goroutine ever
+    /// is, for none.
+    pub goroutine_at: u8,
+    /// How many events a reader makes of it.
+    pub events: u8,
+    /// Whether it begins with the time, has no length of its own and changes nothing but what its
+    /// events say: nearly all do.
+    pub plain: bool,
 }
 
 /// Whether a head that a reader does not know has the time as its first number: new heads of events
@@ -509,20 +515,23 @@ pub const fn unknown_has_dt(head: u8) -> bool {
     head < 0xc0 && !(head >= 0x4c && head < 0x50)
 }
 
-/// The place of the argument of type [`ArgType::G`].
-const fn goroutine_at(args: &[&str]) -> Option<u8> {
+/// The place of the argument of type [`ArgType::G`], which is never the first; 0 where there is none.
+const fn goroutine_at(args: &[&str]) -> u8 {
     let mut place = 0;
     while place < args.len() {
         if let [.., b'_', b'g'] | [b'g'] = args[place].as_bytes() {
-            return Some(place as u8);
+            return place as u8;
         }
         place += 1;
     }
-    None
+    0
 }
 
 /// What each head byte says; `None` where this version defines nothing.
-pub const HEADS: [Option<Head>; 256] = heads();
+pub static HEADS: [Option<Head>; 256] = HEAD_TABLE;
+
+/// [`HEADS`] as a constant, for other constants.
+pub(crate) const HEAD_TABLE: [Option<Head>; 256] = heads();
 
 const fn heads() -> [Option<Head>; 256] {
     let mut heads = [None; 256];
@@ -548,6 +557,10 @@ const fn heads() -> [Option<Head>; 256] {
                 arity: spec.arity(head),
                 has_dt: !spec.args.is_empty() && matches!(spec.args[0].as_bytes(), b"dt"),
                 goroutine_at: goroutine_at(spec.args),
+                events: spec.events,
+                plain: !spec.args.is_empty()
+                    && matches!(spec.args[0].as_bytes(), b"dt")
+                    && spec.tail.is_none(),
             });
             place += 1;
         }
@@ -615,8 +628,8 @@ mod tests {
                 .iter()
                 .position(|a| arg_type(a) == Some(ArgType::G));
             assert_eq!(
-                head.goroutine_at.map(usize::from),
-                of_type_g,
+                usize::from(head.goroutine_at),
+                of_type_g.unwrap_or(0),
                 "{}",
                 spec.name
             );

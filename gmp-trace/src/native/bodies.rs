@@ -72,7 +72,7 @@ impl Meaning<'_> {
 
     /// What a record of one event says; `None` where a number in it cannot be: that is counted.
     #[inline]
-    pub(super) fn body(&mut self, head: Head, cursor: &Cursor) -> Option<Body> {
+    pub(super) fn body(&mut self, head: &Head, cursor: &Cursor) -> Option<Body> {
         let args = &cursor.record.args;
         let value = head.value;
         let body = match head.kind {

@@ -22,7 +22,7 @@ pub(super) struct WaitMeaning {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Decoded {
     /// Its head; `None` for one that this version does not know.
-    pub(super) head: Option<Head>,
+    pub(super) head: Option<&'static Head>,
     /// The head byte itself.
     pub(super) byte: u8,
     pub(super) args: Args,
@@ -85,7 +85,7 @@ impl Cursor {
             record: Decoded {
                 head: None,
                 byte: 0,
-                args: [0; MAX_ARGUMENTS],
+                args: [0; 16],
                 tail: (0, 0),
             },
             ready: false,
@@ -134,18 +134,27 @@ impl Cursor {
     }
 
     /// Decodes the next record that is not a definition; returns false at the end of the stream.
-    #[inline]
+    #[inline(always)]
     pub(super) fn advance(&mut self, environment: &mut Environment<'_>) -> bool {
         loop {
             let rest = self.payload.get(self.position..).unwrap_or_default();
             match parse::record(rest, environment.arities, &mut self.record.args) {
                 Ok(raw) => {
                     let end = self.payload.len() - raw.rest.len();
-                    self.record.byte = raw.head;
-                    self.record.head = HEADS[raw.head as usize];
-                    self.record.tail = (end - raw.tail.len(), end);
                     self.position = end;
-                    if self.interpret(environment) {
+                    self.record.byte = raw.head;
+                    self.record.head = HEADS[raw.head as usize].as_ref();
+                    let given = match self.record.head {
+                        Some(head) if head.plain => {
+                            self.interpret(head);
+                            true
+                        }
+                        _ => {
+                            self.record.tail = (end - raw.tail.len(), end);
+                            self.interpret_special(environment)
+                        }
+                    };
+                    if given {
                         self.ready = true;
                         return true;
                     }
@@ -160,41 +169,47 @@ impl Cursor {
         }
     }
 
-    /// Brings the state of the block up to the record; returns false for one that is not given on.
-    #[inline]
-    fn interpret(&mut self, environment: &mut Environment<'_>) -> bool {
+    /// Brings the state of the block up to a plain record.
+    #[inline(always)]
+    fn interpret(&mut self, head: &Head) {
+        let args = &mut self.record.args;
+        self.time = self.time.saturating_add(args[0]);
+        if head.goroutine_at != 0 {
+            let place = &mut args[(head.goroutine_at & 15) as usize];
+            self.last_goroutine = self.last_goroutine.wrapping_add_signed(unzigzag(*place));
+            *place = self.last_goroutine;
+        }
+        self.events += u64::from(head.events);
+    }
+
+    /// Brings the state of the block up to a record that is not plain; returns false for one that is
+    /// not given on.
+    #[inline(never)]
+    fn interpret_special(&mut self, environment: &mut Environment<'_>) -> bool {
         let Some(head) = self.record.head else {
             self.interpret_unknown(environment);
             return true;
         };
-        let args = &mut self.record.args;
-        if head.has_dt && head.kind != Kind::Log {
-            self.time = self.time.saturating_add(args[0]);
-        }
-        if let Some(at) = head.goroutine_at {
-            let place = &mut args[at as usize];
-            self.last_goroutine = self.last_goroutine.wrapping_add_signed(unzigzag(*place));
-            *place = self.last_goroutine;
-        }
+        let first = self.record.args[0];
         match head.kind {
             Kind::WaitDef => {
                 self.define_wait(environment);
                 return false;
             }
             Kind::AtStack => {
-                self.stack = environment.lookup.stack_ref(args[0]);
+                self.stack = environment.lookup.stack_ref(first);
                 if self.stack.is_none() {
                     environment
                         .anomalies
-                        .add(AnomalyKind::MissingTable, self.offset(), 0);
+                        .add(AnomalyKind::MissingTable, self.offset, 0);
                 }
                 return false;
             }
-            Kind::CpuSample => self.time = args[0],
+            Kind::CpuSample => self.time = first,
             Kind::Log => return self.interpret_log(environment),
             _ => {}
         }
-        self.events += u64::from(head.kind.spec().events);
+        self.events += u64::from(head.events);
         true
     }
 
@@ -203,7 +218,7 @@ impl Cursor {
     #[cold]
     fn interpret_unknown(&mut self, environment: &mut Environment<'_>) {
         let arity = environment.arities[self.record.byte as usize];
-        let mut args = [0; MAX_ARGUMENTS];
+        let mut args = [0; 16];
         if arity == ARITY_LENGTH {
             let tail = self.tail();
             for count in 1..=4 {
@@ -226,7 +241,7 @@ impl Cursor {
     }
 
     fn interpret_log(&mut self, environment: &mut Environment<'_>) -> bool {
-        let mut args = [0; MAX_ARGUMENTS];
+        let mut args = [0; 16];
         let numbers = Kind::Log.spec().args.len();
         let (start, end) = self.record.tail;
         let Some(text) = parse::leading_numbers(self.tail(), numbers, &mut args) else {

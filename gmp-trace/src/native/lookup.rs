@@ -146,7 +146,7 @@ impl Lookup {
         tables: &mut Tables,
         anomalies: &mut Anomalies,
     ) {
-        let (mut frames, mut rest, mut number) = (Vec::new(), tail, [0; 13]);
+        let (mut frames, mut rest, mut number) = (Vec::new(), tail, [0; 16]);
         while !rest.is_empty() && frames.len() < MAX_STACK_FRAMES {
             match parse::leading_numbers(rest, 1, &mut number) {
                 Some(after) => rest = after,
@@ -241,7 +241,7 @@ pub(super) fn each_record(
         None => &mut unheard,
     };
     let mut rest = block.payload.as_slice();
-    let mut args = [0; crate::limits::MAX_ARGUMENTS];
+    let mut args = [0; 16];
     loop {
         let record = match parse::record(rest, arities, &mut args) {
             Ok(record) => record,

@@ -6,13 +6,13 @@ use crate::anomaly::{Anomalies, AnomalyKind};
 use crate::event::{Body, Event, ExitHow, Found, PState};
 use crate::id::{GId, MId, PId};
 use crate::info::TraceInfo;
-use crate::limits::MAX_ARGUMENTS;
 use crate::native::batch::Batch;
 use crate::native::bodies::{Meaning, optional_m, p_id};
 use crate::native::clock::Clock;
 use crate::native::cursor::Cursor;
 use crate::native::lookup::Lookup;
 use crate::native::order::{Key, Order, Turn};
+use crate::native::parse::Args;
 use crate::native::states::{GoState, NOBODY, ProcState};
 use crate::small::Small;
 use crate::spec::{Head, Kind};
@@ -100,8 +100,8 @@ impl World {
         force: bool,
         shared: &mut Shared,
     ) -> Result<(), Key> {
-        if let Some(opened) = source.opened.take() {
-            self.order.opened(cursor, opened);
+        if source.opened.is_some() {
+            self.opened(source, cursor);
         }
         let Some(head) = source.record.head else {
             self.unknown(source, cursor, shared);
@@ -116,11 +116,18 @@ impl World {
         }
     }
 
+    #[cold]
+    fn opened(&mut self, source: &mut Cursor, cursor: u32) {
+        if let Some(opened) = source.opened.take() {
+            self.order.opened(cursor, opened);
+        }
+    }
+
     /// One goroutine stops, the next one starts.
     #[inline(always)]
     fn switch(
         &mut self,
-        head: Head,
+        head: &Head,
         source: &mut Cursor,
         (cursor, force): (u32, bool),
         shared: &mut Shared,
@@ -193,7 +200,7 @@ impl World {
     #[inline(always)]
     fn start_or_ready(
         &mut self,
-        head: Head,
+        head: &Head,
         source: &mut Cursor,
         (cursor, force): (u32, bool),
         shared: &mut Shared,
@@ -249,7 +256,7 @@ impl World {
     #[inline(never)]
     fn other(
         &mut self,
-        head: Head,
+        head: &Head,
         source: &mut Cursor,
         (cursor, force): (u32, bool),
         shared: &mut Shared,
@@ -284,7 +291,7 @@ impl World {
     /// A status or a loss in a control block, at time `begin`.
     pub(super) fn status(
         &mut self,
-        head: Head,
+        head: &Head,
         source: &mut Cursor,
         begin: u64,
         shared: &mut Shared,
@@ -304,7 +311,7 @@ impl World {
     /// Gives the event of a record that makes one.
     fn give(
         &mut self,
-        head: Head,
+        head: &Head,
         source: &mut Cursor,
         (time, who): (u64, Who),
         shared: &mut Shared,
@@ -346,12 +353,7 @@ impl World {
     }
 
     /// Brings the states up to the record, or tells what it has to wait for.
-    fn apply(
-        &mut self,
-        head: Head,
-        args: &[u64; MAX_ARGUMENTS],
-        turn: &mut Turn<'_>,
-    ) -> Result<(), Key> {
+    fn apply(&mut self, head: &Head, args: &Args, turn: &mut Turn<'_>) -> Result<(), Key> {
         let (order, by_m) = (&mut self.order, &self.by_m);
         let cursor_of = |m: u64| {
             optional_m(m)
@@ -407,7 +409,7 @@ impl World {
 }
 
 /// Whom a CPU sample is about.
-fn sampled(args: &[u64; MAX_ARGUMENTS]) -> Who {
+fn sampled(args: &Args) -> Who {
     let p = args[1].checked_sub(1).and_then(p_id);
     Who {
         m: optional_m(args[2]),
