@@ -2,6 +2,9 @@
 // A model of loom exercises one part of the crate; the ordinary build keeps the whole of it in use.
 #![cfg_attr(loom, allow(dead_code, unused_imports, unused_macros))]
 
+// Without the tracer nobody reads what the scheduler notes for it.
+#![cfg_attr(not(feature = "trace"), allow(dead_code))]
+
 mod builder;
 mod chan;
 mod debug;

@@ -39,6 +39,7 @@ pub(crate) enum Rank {
     Trace,
 }
 
+#[cfg(debug_assertions)]
 impl Rank {
     /// Whether a thread may hold several locks of this rank, taken in an order of their own.
     pub(crate) fn may_nest(self) -> bool {
