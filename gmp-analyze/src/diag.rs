@@ -113,28 +113,28 @@ macro_rules! kinds {
 kinds! {
     /// A goroutine or P was met without a status.
     StateNotGiven = "state-not-given", Info,
-        "a goroutine or P is met in the middle of its life; what it did before is shown as unknown";
+        "A goroutine or P is met in the middle of its life; what it did before is shown as unknown.";
     /// A goroutine's event does not fit the state that its earlier events left.
     GoroutineSequence = "goroutine-sequence", DataLoss,
-        "an event does not fit the goroutine's state, so events between are missing; the time since its last event is shown as unknown";
+        "An event does not fit the goroutine's state, so events between are missing; the time since its last event is shown as unknown.";
     /// A P's event does not fit the state that its earlier events left.
     ProcSequence = "p-sequence", DataLoss,
-        "an event does not fit the P's state, so events between are missing; the time since its last event is shown as unknown";
+        "An event does not fit the P's state, so events between are missing; the time since its last event is shown as unknown.";
     /// A goroutine was created twice.
     MadeTwice = "made-twice", DataLoss,
-        "a goroutine is created while one of the same number lives, so its end is missing";
+        "A goroutine is created while one of the same number lives, so its end is missing.";
     /// An event lacks the goroutine or P that it is about.
     Incomplete = "incomplete-event", DataLoss,
-        "an event does not say which goroutine it is about, and is counted only";
+        "An event does not say which goroutine it is about, and is counted only.";
     /// A goroutine, P or thread whose next event is earlier than its last.
     TimeWentBack = "time-went-back", Info,
-        "clocks of threads disagree; the later event counts as at the time of the earlier, so no duration is negative";
+        "Clocks of threads disagree; the later event counts as at the time of the earlier, so no duration is negative.";
     /// A time that no trace can have.
     AbsurdTime = "absurd-time", DataLoss,
-        "an event's time is more than 73 years from the begin of the trace; it counts as that far";
+        "An event's time is more than 73 years from the begin of the trace; it counts as that far.";
     /// States do not sum to the life.
     PartitionBroken = "partition-broken", Error,
-        "the states of a goroutine, P or thread do not sum to its life: an error of the analyzer, please report it";
+        "The states of a goroutine, P or thread do not sum to its life: an error of the analyzer, please report it.";
 }
 
 /// Counts of the state machine's anomalies.
@@ -192,7 +192,7 @@ impl Counts {
             }
             let meaning = if kind == Kind::TimeWentBack {
                 let step = crate::units::duration(self.largest_step_back);
-                format!("{} (at most {step})", kind.meaning())
+                format!("{} (At most {step}.)", kind.meaning())
             } else {
                 kind.meaning().to_owned()
             };

@@ -12,6 +12,7 @@ impl Nanos {
     pub const ZERO: Nanos = Nanos(0);
 
     /// `self - earlier`, or zero where the clocks disagree so much that it would be negative.
+    #[inline]
     pub fn since(self, earlier: Nanos) -> Nanos {
         Nanos(self.0.saturating_sub(earlier.0).max(0))
     }
@@ -20,6 +21,7 @@ impl Nanos {
 impl Add for Nanos {
     type Output = Nanos;
 
+    #[inline]
     fn add(self, other: Nanos) -> Nanos {
         Nanos(self.0.saturating_add(other.0))
     }
@@ -28,6 +30,7 @@ impl Add for Nanos {
 impl Sub for Nanos {
     type Output = Nanos;
 
+    #[inline]
     fn sub(self, other: Nanos) -> Nanos {
         Nanos(self.0.saturating_sub(other.0))
     }

@@ -92,11 +92,9 @@ impl Switches {
 }
 
 impl Tally {
-    #[inline]
+    /// Counts an event that is none of the most frequent ones.
     fn event(&mut self, event: &Event) {
-        self.events += 1;
         match event.body {
-            Body::GoStart { .. } => self.switches.count(event.p),
             Body::GoYield { .. } => self.yields += 1,
             Body::GoPreempted {
                 how: Preemption::Signal,
@@ -158,8 +156,15 @@ impl Collector {
 impl Sink for Collector {
     #[inline]
     fn event(&mut self, event: &Event) {
-        self.tally.event(event);
-        self.steals.event(event);
+        self.tally.events += 1;
+        match event.body {
+            Body::GoStart { .. } => self.tally.switches.count(event.p),
+            Body::GoPark { .. } | Body::GoReady { .. } | Body::GoCreate { .. } => {}
+            _ => {
+                self.tally.event(event);
+                self.steals.event(event);
+            }
+        }
     }
 
     #[inline]

@@ -1,17 +1,14 @@
 //! Count, total, largest and percentiles of durations: exact while they are few, from a histogram
 //! beyond.
 
+use super::histogram::Histogram;
 use gmp_trace::time::Nanos;
-use hdrhistogram::Histogram;
 
 /// Up to this many values every percentile is exact.
 pub const EXACT_UP_TO: usize = 512;
 
 /// Beyond, a percentile is at most this much larger than the true one, as a share of it.
 pub const RELATIVE_ERROR: f64 = 0.01;
-
-/// Digits that the histogram keeps; two are an error of at most one in a hundred.
-const DIGITS: u8 = 2;
 
 /// Durations, summed up.
 #[derive(Clone, Debug, Default)]
@@ -25,7 +22,7 @@ pub struct Distribution {
 #[derive(Clone, Debug)]
 enum Values {
     Few(Vec<u64>),
-    Many(Box<Histogram<u64>>),
+    Many(Histogram),
 }
 
 impl Default for Values {
@@ -48,22 +45,21 @@ impl Distribution {
         self.total = self.total.saturating_add(value);
         self.max = self.max.max(value);
         match &mut self.values {
-            Values::Many(histogram) => add(histogram, value, 1),
-            Values::Few(values) if values.len() < EXACT_UP_TO => values.push(value),
-            Values::Few(_) => self.turn_to_histogram(value),
+            Values::Many(histogram) => histogram.record(value),
+            Values::Few(_) => self.one_of_few(value),
         }
     }
 
-    #[cold]
-    fn turn_to_histogram(&mut self, value: u64) {
-        let mut histogram = empty_histogram();
-        if let Values::Few(values) = &self.values {
-            for &value in values {
-                add(&mut histogram, value, 1);
+    fn one_of_few(&mut self, value: u64) {
+        if let Values::Few(values) = &mut self.values {
+            if values.len() < EXACT_UP_TO {
+                values.push(value);
+            } else {
+                let mut histogram = as_histogram(values);
+                histogram.record(value);
+                self.values = Values::Many(histogram);
             }
         }
-        add(&mut histogram, value, 1);
-        self.values = Values::Many(Box::new(histogram));
     }
 
     /// Adds all of `other`.
@@ -75,16 +71,12 @@ impl Distribution {
                 }
             }
             Values::Many(more) => {
-                if let Values::Few(values) = &self.values {
-                    let mut histogram = empty_histogram();
-                    for &value in values {
-                        add(&mut histogram, value, 1);
-                    }
-                    self.values = Values::Many(Box::new(histogram));
-                }
-                if let Values::Many(histogram) = &mut self.values {
-                    for step in more.iter_recorded() {
-                        add(histogram, step.value_iterated_to(), step.count_at_value());
+                match &mut self.values {
+                    Values::Many(histogram) => histogram.merge(more),
+                    Values::Few(values) => {
+                        let mut histogram = as_histogram(values);
+                        histogram.merge(more);
+                        self.values = Values::Many(histogram);
                     }
                 }
                 self.count += other.count;
@@ -122,34 +114,24 @@ impl Distribution {
     /// The smallest value that at least the share `quantile` of all values does not exceed; zero
     /// where there is none.
     pub fn quantile(&self, quantile: f64) -> Nanos {
+        let rank = ((quantile * self.count as f64).ceil() as u64).clamp(1, self.count.max(1));
         let value = match &self.values {
             Values::Few(values) => {
                 let mut sorted = values.clone();
                 sorted.sort_unstable();
-                let rank = (quantile * sorted.len() as f64).ceil() as usize;
-                sorted
-                    .get(rank.clamp(1, sorted.len().max(1)) - 1)
-                    .copied()
-                    .unwrap_or(0)
+                sorted.get(rank as usize - 1).copied().unwrap_or(0)
             }
-            Values::Many(histogram) => histogram.value_at_quantile(quantile).min(self.max),
+            Values::Many(histogram) => histogram.at_rank(rank).min(self.max),
         };
         Nanos(value as i64)
     }
 }
 
-#[inline]
-fn add(histogram: &mut Histogram<u64>, value: u64, count: u64) {
-    // A histogram that resizes by itself takes any value that two digits can tell.
-    histogram
-        .record_n(value, count)
-        .expect("the histogram resizes by itself");
-}
-
-fn empty_histogram() -> Histogram<u64> {
-    // The only way to fail is more digits than five.
-    let mut histogram = Histogram::new(DIGITS).expect("two digits are allowed");
-    histogram.auto(true);
+fn as_histogram(values: &[u64]) -> Histogram {
+    let mut histogram = Histogram::default();
+    for &value in values {
+        histogram.record(value);
+    }
     histogram
 }
 

@@ -14,3 +14,5 @@ pub mod report;
 pub mod runs;
 pub mod steal;
 pub mod utilization;
+
+mod histogram;

@@ -14,6 +14,7 @@ pub struct Stretch {
 
 impl Stretch {
     /// How long.
+    #[inline]
     pub fn length(&self) -> Nanos {
         self.end.since(self.begin)
     }
@@ -26,7 +27,8 @@ pub struct Parallelism {
     pub time: Nanos,
     /// Time with at least one goroutine runnable and the world not stopped.
     pub waiting: Nanos,
-    /// In that time: P-time in each state, by the state's number.
+    /// In that time: P-time running, in the scheduler, in system calls and idle, by the state's
+    /// number.
     pub procs_while_waiting: [i128; ProcState::COUNT],
     /// Runnable goroutines, summed over time.
     pub runnable_time: i128,
@@ -38,8 +40,8 @@ pub struct Parallelism {
     pub lost: Nanos,
     /// The longest such stretch.
     pub longest: Stretch,
-    /// The stretch that is under way.
-    current: Option<Stretch>,
+    /// How long the stretch that is under way has taken.
+    current: Nanos,
 }
 
 impl Parallelism {
@@ -50,20 +52,19 @@ impl Parallelism {
         self.time.0 += time;
         let runnable = levels.goroutines(GoroutineState::Runnable);
         let running = levels.goroutines(GoroutineState::Running);
-        self.running_time += i128::from(running) * i128::from(time);
+        self.running_time += product(running, time);
         if runnable == 0 || levels.procs(ProcState::Stopped) > 0 {
-            self.current = None;
+            self.current = Nanos::ZERO;
             return;
         }
-        self.runnable_time += i128::from(runnable) * i128::from(time);
+        self.runnable_time += product(runnable, time);
         self.waiting.0 += time;
-        for &state in ProcState::ALL {
-            let procs = levels.procs(state);
-            self.procs_while_waiting[state as usize] += i128::from(procs) * i128::from(time);
+        for state in PROC_STATES {
+            self.procs_while_waiting[state as usize] += product(levels.procs(state), time);
         }
         let idle = levels.procs(ProcState::Idle);
         if idle == 0 {
-            self.current = None;
+            self.current = Nanos::ZERO;
             return;
         }
         self.idle_while_waiting.0 += time;
@@ -71,13 +72,12 @@ impl Parallelism {
             .lost
             .0
             .saturating_add(time.saturating_mul(idle.min(runnable).into()));
-        let current = self.current.get_or_insert(Stretch {
-            begin: from,
-            end: to,
-        });
-        current.end = to;
-        if current.length() > self.longest.length() {
-            self.longest = *current;
+        self.current.0 += time;
+        if self.current > self.longest.length() {
+            self.longest = Stretch {
+                begin: to - self.current,
+                end: to,
+            };
         }
     }
 
@@ -95,6 +95,20 @@ impl Parallelism {
     pub fn mean_procs_while_waiting(&self, state: ProcState) -> f64 {
         ratio(self.procs_while_waiting[state as usize], self.waiting)
     }
+}
+
+/// States of Ps that are looked at while work waits.
+const PROC_STATES: [ProcState; 4] = [
+    ProcState::Running,
+    ProcState::Scheduler,
+    ProcState::Syscall,
+    ProcState::Idle,
+];
+
+/// So many things for so long.
+#[inline]
+fn product(things: u32, time: i64) -> i128 {
+    i128::from(i64::from(things)) * i128::from(time)
 }
 
 fn ratio(part: i128, whole: Nanos) -> f64 {

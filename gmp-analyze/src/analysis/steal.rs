@@ -39,7 +39,6 @@ pub struct Steals {
 
 impl Steals {
     /// One more event, of any kind.
-    #[inline]
     pub fn event(&mut self, event: &Event) {
         match event.body {
             Body::Steal { victim, n, what } => self.steal(event.p, victim, n, what),

@@ -1,6 +1,7 @@
 //! What can be said on the command line. Parsing does nothing else.
 
 use crate::analysis::findings::RULES;
+use crate::render::sections;
 use clap::builder::PossibleValuesParser;
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use std::ffi::OsString;
@@ -28,6 +29,8 @@ pub(super) enum Command {
     Check(TraceArgs),
     /// One line an event, in the order of cause.
     Events(EventsArgs),
+    /// What the columns of tables, the fields of JSON and the rules of findings mean.
+    Explain,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -47,7 +50,7 @@ pub(super) struct ReportArgs {
     pub(super) json: bool,
 
     /// One table as CSV.
-    #[arg(long, value_name = "TABLE", value_parser = PossibleValuesParser::new(TABLES))]
+    #[arg(long, value_name = "TABLE", value_parser = PossibleValuesParser::new(tables()))]
     pub(super) csv: Option<String>,
 
     /// Rows of each table [default: 10 in text, all in JSON and CSV].
@@ -78,18 +81,12 @@ pub(super) struct EventsArgs {
 }
 
 /// Tables that `--csv` takes.
-pub(super) const TABLES: [&str; 10] = [
-    "summary",
-    "procs",
-    "groups",
-    "latency",
-    "group_latency",
-    "blocking",
-    "longest_runs",
-    "steals",
-    "anomalies",
-    "goroutines",
-];
+fn tables() -> Vec<&'static str> {
+    sections::columns()
+        .into_iter()
+        .map(|(name, _)| name)
+        .collect()
+}
 
 /// Rules that `--deny` takes: those of the registry, and `all` for any of them.
 fn rules() -> Vec<&'static str> {

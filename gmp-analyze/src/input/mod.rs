@@ -11,6 +11,7 @@ use crate::diag::{Anomaly, First, Severity, Source};
 use flate2::read::MultiGzDecoder;
 use gmp_trace::info::TraceFormat;
 use gmp_trace::tables::Tables;
+use gmp_trace::time::Nanos;
 use gmp_trace::{Event, Reader};
 use progress::Progress;
 use sniff::Kind;
@@ -211,10 +212,15 @@ impl Input {
 fn of_reader(anomaly: &gmp_trace::anomaly::Anomaly) -> Anomaly {
     let unit = anomaly.kind.unit();
     let sentence = anomaly.kind.sentence();
-    let meaning = match unit {
-        "" => sentence.to_owned(),
-        _ => format!(
-            "{sentence} ({} {unit})",
+    let meaning = match unit.strip_prefix("ns ") {
+        Some(rest) => {
+            let time = Nanos(i64::try_from(anomaly.amount).unwrap_or(i64::MAX));
+            format!("{sentence} ({} {rest})", crate::units::duration(time))
+        }
+        None if unit.is_empty() => sentence.to_owned(),
+        None => format!(
+            "{sentence} ({}: {})",
+            unit,
             crate::units::count(anomaly.amount)
         ),
     };

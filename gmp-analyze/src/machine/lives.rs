@@ -1,6 +1,7 @@
 //! The goroutines' part of the machine: birth, the turns from state to state, death.
 
 use super::Machine;
+use super::goroutines::Goroutine;
 use super::procs::ProcTurn;
 use super::sink::{GoroutineBirth, GoroutineDeath, GoroutineSpan, Sink, Wake};
 use super::state::{Cause, GoroutineState as G, Place, ProcState as P, ThreadState};
@@ -19,6 +20,35 @@ struct Turned {
     since: Nanos,
     /// When it turned.
     now: Nanos,
+}
+
+/// Gives the span of `goroutine` up to `now`. An empty one of which nothing is known is not given.
+#[inline]
+fn close<S: Sink>(
+    sink: &mut S,
+    goroutine: &mut Goroutine,
+    slot: usize,
+    now: Nanos,
+    shown: G,
+    open: bool,
+) {
+    let begin = goroutine.since;
+    goroutine.accounted += now.0 - begin.0;
+    goroutine.since = now;
+    if shown != G::Unknown || begin < now {
+        sink.goroutine_span(&GoroutineSpan {
+            goroutine: goroutine.id,
+            slot,
+            state: shown,
+            begin,
+            end: now,
+            reason: goroutine.reason,
+            object: goroutine.object,
+            place: goroutine.place,
+            proc: goroutine.proc,
+            open,
+        });
+    }
 }
 
 impl<S: Sink> Machine<S> {
@@ -108,32 +138,10 @@ impl<S: Sink> Machine<S> {
             self.counts.add_step_back(since.since(now), event);
             now = since;
         }
-        self.close_goroutine(slot, now, shown, false);
+        goroutine.state = to;
+        close(&mut self.sink, goroutine, slot, now, shown, false);
         self.levels.goroutine_turns(from, to);
-        self.goroutines.at(slot).state = to;
         Turned { shown, since, now }
-    }
-
-    #[inline]
-    fn close_goroutine(&mut self, slot: usize, now: Nanos, shown: G, open: bool) {
-        let goroutine = self.goroutines.at(slot);
-        let span = GoroutineSpan {
-            goroutine: goroutine.id,
-            slot,
-            state: shown,
-            begin: goroutine.since,
-            end: now,
-            reason: goroutine.reason,
-            object: goroutine.object,
-            place: goroutine.place,
-            proc: goroutine.proc,
-            open,
-        };
-        goroutine.accounted += now.0 - goroutine.since.0;
-        goroutine.since = now;
-        if shown != G::Unknown || span.begin < span.end {
-            self.sink.goroutine_span(&span);
-        }
     }
 
     /// `child` is made by the event's goroutine.
@@ -305,8 +313,9 @@ impl<S: Sink> Machine<S> {
     }
 
     fn close_goroutine_last(&mut self, slot: usize, now: Nanos, shown: G, alive: bool) {
-        if alive || self.goroutines.at(slot).since < now {
-            self.close_goroutine(slot, now, shown, alive);
+        let goroutine = self.goroutines.at(slot);
+        if alive || goroutine.since < now {
+            close(&mut self.sink, goroutine, slot, now, shown, alive);
         }
     }
 

@@ -45,6 +45,32 @@ pub(super) struct ProcTurn {
     pub(super) thread: Option<MId>,
 }
 
+/// Gives the span of `proc` up to `now`; empty spans say nothing and are not given.
+#[inline]
+fn close<S: Sink>(
+    sink: &mut S,
+    proc: &mut Proc,
+    index: usize,
+    now: Nanos,
+    shown: ProcState,
+    open: bool,
+) {
+    if proc.since < now {
+        sink.proc_span(&ProcSpan {
+            proc: proc.id,
+            index,
+            state: shown,
+            begin: proc.since,
+            end: now,
+            goroutine: proc.goroutine,
+            thread: proc.thread,
+            open,
+        });
+        proc.accounted += now.0 - proc.since.0;
+        proc.since = now;
+    }
+}
+
 impl<S: Sink> Machine<S> {
     /// The index of `id`; a P not met before has been in an unknown state since `since`.
     #[inline]
@@ -94,31 +120,21 @@ impl<S: Sink> Machine<S> {
             self.counts.add_step_back(proc.since.since(now), event);
             now = proc.since;
         }
-        self.close_proc(index, now, shown, false);
-        let proc = &mut self.procs[index];
+        close(&mut self.sink, proc, index, now, shown, false);
         self.levels.proc_turns(proc.state, turn.to);
         proc.state = turn.to;
         (proc.goroutine, proc.thread) = (turn.goroutine, turn.thread);
     }
 
-    /// Gives the span of P `index` up to `now`; empty spans say nothing and are not given.
-    #[inline]
     fn close_proc(&mut self, index: usize, now: Nanos, shown: ProcState, open: bool) {
-        let proc = &mut self.procs[index];
-        if proc.since < now {
-            self.sink.proc_span(&ProcSpan {
-                proc: proc.id,
-                index,
-                state: shown,
-                begin: proc.since,
-                end: now,
-                goroutine: proc.goroutine,
-                thread: proc.thread,
-                open,
-            });
-            proc.accounted += now.0 - proc.since.0;
-            proc.since = now;
-        }
+        close(
+            &mut self.sink,
+            &mut self.procs[index],
+            index,
+            now,
+            shown,
+            open,
+        );
     }
 
     /// P `index` has reached a safe point of a stop.

@@ -3,6 +3,7 @@
 pub mod checked;
 pub mod csv;
 pub mod events;
+pub mod explain;
 pub mod json;
 pub mod sections;
 pub mod table;

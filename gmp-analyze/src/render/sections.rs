@@ -44,6 +44,22 @@ pub fn all(report: &Report) -> Vec<Table> {
     tables
 }
 
+/// The name of every table, with its columns.
+pub fn columns() -> [(&'static str, &'static [Column]); 10] {
+    [
+        ("summary", SUMMARY),
+        ("procs", PROCS),
+        ("groups", GROUPS),
+        ("latency", LATENCY),
+        ("group_latency", GROUP_LATENCY),
+        ("blocking", BLOCKING),
+        ("longest_runs", LONGEST_RUNS),
+        ("steals", STEALS),
+        ("anomalies", ANOMALIES),
+        ("goroutines", GOROUTINES),
+    ]
+}
+
 #[rustfmt::skip]
 const PROCS: &[Column] = &[
     column("p", "P", Unit::Count, Always, "number of the P"),

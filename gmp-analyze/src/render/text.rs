@@ -30,6 +30,9 @@ impl Layout {
     }
 }
 
+/// Rows of the table of longest runs.
+const LONGEST_RUNS: usize = 5;
+
 /// Columns that a name gets at least.
 const NAME_AT_LEAST: usize = 16;
 
@@ -146,18 +149,19 @@ fn section(
     }
     title(out, table.title, &table.note, layout.width)?;
     let bars = (table.name == "procs").then(|| bars(report));
-    // The list of goroutines was asked for: it is shown whole.
-    let top = if table.name == "goroutines" {
-        usize::MAX
-    } else {
-        layout.top
+    let top = match table.name {
+        // It was asked for.
+        "goroutines" => usize::MAX,
+        // There are always some; the first ones say it all.
+        "longest_runs" => layout.top.min(LONGEST_RUNS),
+        _ => layout.top,
     };
     grid(out, table, bars.as_deref(), Layout { top, ..layout })?;
     if table.name == "procs" {
         writeln!(out, "{INDENT}{}", bar_legend(report))?;
     }
     let hidden = table.rows.len().saturating_sub(top);
-    if hidden > 0 {
+    if hidden > 0 && table.name != "longest_runs" {
         let more = format!("… and {} more", units::count(hidden as u64));
         writeln!(out, "{INDENT}{}", paint(style::QUIET, &more))?;
     }

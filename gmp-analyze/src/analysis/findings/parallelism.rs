@@ -65,7 +65,10 @@ impl Rule for IdleWhileRunnable {
                 Evidence::new("share of trace", Value::Share(share)),
                 Evidence::new("P time lost", Value::Duration(parallelism.lost)),
                 Evidence::new("longest stretch", Value::Duration(longest.length())),
-                Evidence::new("begins", Value::Time(since_begin(report, longest.begin))),
+                Evidence::new(
+                    "longest stretch begins at",
+                    Value::Time(since_begin(report, longest.begin)),
+                ),
             ],
             next: "See in the latency table which cause waits longest: a thread that is slow to \
                    wake, or work that is bound to one thread."

@@ -2,6 +2,7 @@
 
 mod check;
 mod events;
+mod explain;
 mod report;
 
 use super::args::Command;
@@ -14,5 +15,6 @@ pub(super) fn run(command: Command, out: &mut dyn Write) -> Result<Verdict, Fail
         Command::Report(args) => report::run(&args, out),
         Command::Check(args) => check::run(&args, out),
         Command::Events(args) => events::run(&args, out),
+        Command::Explain => explain::run(out),
     }
 }
