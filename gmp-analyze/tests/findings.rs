@@ -390,8 +390,8 @@ fn clock_skew() {
     let report = script.report();
     let findings = named(&report, "clock-skew");
     assert_eq!(findings.len(), 1, "{:?}", report.findings);
-    let figures = format!("{:?}", findings[0].evidence);
-    assert!(figures.contains("at most 100µs"), "{figures}");
+    let meaning = &report.anomalies[0].meaning;
+    assert!(meaning.contains("At most 100µs"), "{meaning}");
     assert_eq!(report.latency.max().0, 0, "never negative");
 }
 

@@ -139,9 +139,10 @@ impl Rule for ClockSkew {
             return Vec::new();
         }
         let count: u64 = skew.iter().map(|anomaly| anomaly.count).sum();
-        let evidence = skew
-            .iter()
-            .map(|anomaly| Evidence::new("anomaly", Value::Text(anomaly.meaning.clone())));
+        let evidence = skew.iter().map(|anomaly| {
+            let text = format!("{} × {}", units::count(anomaly.count), anomaly.kind);
+            Evidence::new("anomaly", Value::Text(text))
+        });
         vec![Finding {
             rule: self.name(),
             urgency: Urgency::Note,
