@@ -44,6 +44,13 @@ pub fn current() -> Option<Goroutine> {
     current::goroutine().map(Goroutine::new)
 }
 
+/// The number of the P that the caller runs on, from 0; `None` on a thread that runs no goroutine. It
+/// is another one, perhaps, after every call that may park.
+pub fn proc_id() -> Option<u32> {
+    let g = current::goroutine()?;
+    current::m_of(g).p().map(|p| p.id)
+}
+
 /// A goroutine, to be unparked.
 pub struct Goroutine {
     g: GRef,

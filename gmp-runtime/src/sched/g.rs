@@ -62,7 +62,6 @@ const TRANSITIONS: &[(GState, GState)] = &[
     (GState::Waiting, GState::Runnable),   // ready
     (GState::Running, GState::Dead),       // ended
     (GState::Runnable, GState::Dead),      // dropped at shutdown before it ran
-    (GState::Waiting, GState::Running),    // resumed at shutdown to be cancelled
     (GState::Dead, GState::Idle),          // recycled
     (GState::Running, GState::Syscall),    // enters a system call
     (GState::Syscall, GState::Running),    // comes back with a P

@@ -15,6 +15,7 @@ use crate::sched::g::{GState, transition};
 use crate::sched::m::{M, PostSwitch};
 use crate::sched::refs::GRef;
 use crate::sched::worker;
+use crate::trace::marks::{Found, Waker};
 
 /// Tells everybody that the scheduler stops. On any thread.
 pub(crate) fn begin(sched: &Sched) {
@@ -76,13 +77,13 @@ fn cancel(m: &M, g: GRef) -> bool {
         return false;
     }
     if g.state() == GState::Waiting as u32 {
-        transition!(g, Waiting => Running);
-    } else {
-        transition!(g, Runnable => Running);
+        m.tracer.ready(m, g, Waker::Runtime);
+        transition!(g, Waiting => Runnable);
     }
+    m.tracer.start(m, g, Found::Local);
     g.set_m(m.reference());
     m.set_current(Some(g));
-    m.tracer.start(m, g, crate::trace::marks::Found::Local);
+    transition!(g, Runnable => Running);
     worker::enter(m, g, PostSwitch::Cancel);
     let state = g.state();
     state == GState::Dead as u32 || state == GState::Idle as u32

@@ -112,6 +112,7 @@ mod unnoted {
     pub(crate) enum Waker {
         Goroutine,
         Timer,
+        Runtime,
     }
 
     /// How a goroutine ended.

@@ -19,7 +19,7 @@ use crate::prim::atomic::{AtomicU32, Ordering};
 use crate::prim::hint;
 use crate::sched::Sched;
 use crate::sched::current;
-use crate::sched::g::{GState, Routine};
+use crate::sched::g::Routine;
 use crate::sched::m::M;
 use crate::sched::p::P;
 use crate::sched::refs::{GRef, MRef, PRef};
@@ -380,7 +380,7 @@ events! {
 
     /// The scheduler is about to start `g`.
     start(g: GRef, found: Found) = |section, m| {
-        section.touch(g, resting_state(g));
+        section.touch(g, Traced::Runnable);
         let seq = g.traced.next(m.id);
         section.write(1, |e, c, now| e.start(c, now, g.id.get(), found, seq));
     }
@@ -473,16 +473,6 @@ events! {
     timer_fired(g: GRef, late: u64) = |section, _m| {
         let units = section.inner.clock.units_of_ns(late);
         section.write(1, |e, c, now| e.timer_fired(c, now, units, g.id.get()));
-    }
-}
-
-/// The state of a goroutine that is about to be started: runnable, or, when it is resumed to be
-/// cancelled, what it was before.
-fn resting_state(g: GRef) -> Traced {
-    if g.state() == GState::Waiting as u32 {
-        Traced::Waiting
-    } else {
-        Traced::Runnable
     }
 }
 
