@@ -94,12 +94,15 @@ pub(crate) fn exit(g: GRef, how: ExitHow) -> ! {
 /// Does the post-switch action: the first thing after any switch.
 #[inline(always)]
 pub(crate) fn complete_switch(m: MRef) {
-    match m.post.get() {
+    // Looked at in place: a copy would read the words together that were just written one by one, which
+    // the processor cannot forward.
+    // SAFETY: the action is this M's, and nobody writes it before the match has read it.
+    match unsafe { &*m.post.as_ptr() } {
         PostSwitch::Nothing => {}
-        PostSwitch::Requeue(g) => requeue(&m, g),
+        PostSwitch::Requeue(g) => requeue(&m, *g),
         // SAFETY: the goroutine that was left took the lock on this thread and handed it over.
-        PostSwitch::Unlock(lock) => unsafe { (*lock).unlock() },
-        rare => complete_rare(&m, rare),
+        PostSwitch::Unlock(lock) => unsafe { (**lock).unlock() },
+        rare => complete_rare(&m, *rare),
     }
 }
 
