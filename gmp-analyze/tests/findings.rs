@@ -318,7 +318,7 @@ fn long_runs() {
         text.contains("G1 (app::main) kept its P for 30.0ms"),
         "{text}"
     );
-    assert!(text.contains("others waited up to 30.0ms"), "{text}");
+    assert!(text.contains("waited to run is 30.0ms"), "{text}");
     assert!(named(&long_run(9), "long-run").is_empty());
 }
 

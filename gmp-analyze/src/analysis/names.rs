@@ -51,3 +51,51 @@ pub fn reason(tables: &Tables, reason: Text) -> String {
         text => text.to_owned(),
     }
 }
+
+/// A function as people call it: without type arguments, and without saying that it is a closure,
+/// which most start functions are and the position beside it tells as well.
+pub fn plain_function(function: &str) -> String {
+    let mut plain = String::with_capacity(function.len());
+    let mut depth = 0_usize;
+    let mut previous = ' ';
+    for c in function.chars() {
+        match c {
+            // Arguments of a path or of a method, not `<T as Trait>` at the begin of one.
+            '<' if depth > 0 || previous.is_alphanumeric() || previous == ':' => depth += 1,
+            // Not the arrow of a function type.
+            '>' if depth > 0 && previous != '-' => depth -= 1,
+            _ if depth == 0 => plain.push(c),
+            _ => {}
+        }
+        previous = c;
+    }
+    let plain = plain.replace("::{{closure}}", "").replace("::::", "::");
+    plain.trim_end_matches("::").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_are_called_by_their_plain_names() {
+        let cases = [
+            ("logpipe::pipeline::{{closure}}", "logpipe::pipeline"),
+            (
+                "a::Runtime::run<b::main::{{closure}}, Result<(), E>>::{{closure}}",
+                "a::Runtime::run",
+            ),
+            (
+                "core::iter::map::<fn() -> u8>::call",
+                "core::iter::map::call",
+            ),
+            ("<T as Trait>::method", "<T as Trait>::method"),
+            ("main.(*Server).handle", "main.(*Server).handle"),
+            ("main.Map[go.shape.int]", "main.Map[go.shape.int]"),
+            ("", ""),
+        ];
+        for (function, plain) in cases {
+            assert_eq!(plain_function(function), plain);
+        }
+    }
+}

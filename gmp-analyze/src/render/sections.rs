@@ -287,7 +287,7 @@ const BLOCKING: &[Column] = with_percentiles!(;
     column("still", "still", Unit::Count, WhenSet, "goroutines that wait when the trace ends"),
     column("longest_ended", "longest ended", Unit::Time, Never, "the longest wait that ended"),
     column("reason", "waits in", Unit::Text, Always, "why they wait, in Go's words"),
-    column("function", "function", Unit::Function, Always, "function that waits"),
+    column("function", "where", Unit::Function, Always, "function that waits"),
     column("at", "at", Unit::Position, Always, "where it waits"),
 );
 

@@ -1,5 +1,6 @@
 //! Names of functions and files cut to what fits, from the side that tells least.
 
+use crate::analysis::names::plain_function;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// A name as a terminal can show it: control characters, which could do anything to a terminal, are
@@ -13,12 +14,13 @@ pub(super) fn printable(text: &str) -> String {
 /// A function and a position in at most `width` columns: first whole, then without the leading
 /// parts of the paths, then cut.
 pub(super) fn name(function: &str, position: &str, width: usize) -> String {
-    let (function, position) = (printable(function), printable(position));
+    let (function, position) = (plain_function(&printable(function)), printable(position));
     let joined = |function: &str, position: &str| match (function, position) {
         (function, "") => function.to_owned(),
         ("", position) => position.to_owned(),
         (function, position) => format!("{function}  {position}"),
     };
+    let line = without_column(&position);
     let candidates = [
         joined(&function, &position),
         joined(&function, last_parts(&position, "/", 2)),
@@ -26,10 +28,9 @@ pub(super) fn name(function: &str, position: &str, width: usize) -> String {
             last_parts(&function, "::", 3),
             last_parts(&position, "/", 2),
         ),
-        joined(
-            last_parts(&function, "::", 2),
-            last_parts(&position, "/", 1),
-        ),
+        joined(last_parts(&function, "::", 3), last_parts(line, "/", 2)),
+        joined(last_parts(&function, "::", 2), last_parts(line, "/", 1)),
+        joined(last_parts(&function, "::", 1), last_parts(line, "/", 1)),
     ];
     for candidate in &candidates {
         if candidate.width() <= width {
@@ -37,6 +38,14 @@ pub(super) fn name(function: &str, position: &str, width: usize) -> String {
         }
     }
     cut(&candidates[candidates.len() - 1], width)
+}
+
+/// `file:line` of `file:line:column`.
+fn without_column(position: &str) -> &str {
+    match position.rsplit_once(':') {
+        Some((rest, _)) if rest.contains(':') => rest,
+        _ => position,
+    }
 }
 
 /// The last `parts` parts of a path.
@@ -82,8 +91,10 @@ mod tests {
                 "my_server::pipeline::parse::worker  src/pipeline.rs:120:9",
             ),
             (50, "pipeline::parse::worker  src/pipeline.rs:120:9"),
-            (36, "parse::worker  pipeline.rs:120:9"),
-            (12, "…ne.rs:120:9"),
+            (45, "pipeline::parse::worker  src/pipeline.rs:120"),
+            (36, "parse::worker  pipeline.rs:120"),
+            (25, "worker  pipeline.rs:120"),
+            (12, "…line.rs:120"),
         ];
         for (width, expected) in cases {
             let name = name(function, position, width);

@@ -115,7 +115,9 @@ impl Cell {
             Cell::Flag(flag) => if *flag { "yes" } else { "no" }.to_owned(),
             Cell::Time(time) => units::duration(*time),
             Cell::Share(share) => units::percent(*share),
-            Cell::TimeAndShare(time, _) if compact => units::duration(*time),
+            Cell::TimeAndShare(time, _) if compact || *time == Nanos::ZERO => {
+                units::duration(*time)
+            }
             Cell::TimeAndShare(time, share) => {
                 format!("{} {:>5}", units::duration(*time), units::percent(*share))
             }

@@ -2,6 +2,7 @@
 //! producers.
 
 use super::{Evidence, Finding, Rule, Urgency, Value, since_begin};
+use crate::analysis::names::plain_function;
 use crate::analysis::report::{BlockingRow, OpenWaitRow, Report};
 use crate::machine::Cause;
 use crate::units;
@@ -162,9 +163,9 @@ fn blocked_at(report: &Report, site: usize, waits: Vec<&OpenWaitRow>) -> Finding
         .min()
         .unwrap_or(report.summary.begin);
     let waited = report.summary.end().since(first);
-    let mut functions: Vec<&str> = waits
+    let mut functions: Vec<String> = waits
         .iter()
-        .map(|wait| report.groups[wait.group].name.function.as_str())
+        .map(|wait| plain_function(&report.groups[wait.group].name.function))
         .collect();
     functions.sort_unstable();
     functions.dedup();

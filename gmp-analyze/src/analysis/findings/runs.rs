@@ -1,6 +1,7 @@
 //! Goroutines that keep their P for long.
 
 use super::{Evidence, Finding, Rule, Urgency, Value, since_begin};
+use crate::analysis::names::plain_function;
 use crate::analysis::report::Report;
 use crate::units;
 use gmp_trace::time::Nanos;
@@ -53,20 +54,13 @@ impl Rule for LongRun {
                 Value::Text(format!(
                     "G{} {} for {} from {}",
                     run.goroutine,
-                    row.name.function,
+                    plain_function(&row.name.function),
                     units::duration(run.time),
                     units::duration(since_begin(report, run.begin)),
                 )),
             ));
         }
-        let others = if suffer {
-            format!(
-                "others waited up to {} to run",
-                units::duration(report.latency.max())
-            )
-        } else {
-            "nobody waited long for it".to_owned()
-        };
+        let waited = units::duration(report.latency.max());
         vec![Finding {
             rule: self.name(),
             urgency: if suffer {
@@ -75,9 +69,10 @@ impl Rule for LongRun {
                 Urgency::Note
             },
             summary: format!(
-                "G{} ({}) kept its P for {} without a break; {others}.",
+                "G{} ({}) kept its P for {} without a break; the longest that a goroutine waited to \
+                 run is {waited}.",
                 longest.run.goroutine,
-                longest.name.function,
+                plain_function(&longest.name.function),
                 units::duration(longest.run.time),
             ),
             evidence,
