@@ -69,8 +69,8 @@ impl Goroutine {
         self.id
     }
 
-    /// Makes its next (or present) [`park`] return. Works on any thread; does not block. After the
-    /// goroutine has ended it does nothing, or wakes another one from [`park`] for no reason.
+    /// Makes its next (or present) [`park()`] return. Works on any thread; does not block. After the
+    /// goroutine has ended it does nothing, or wakes another one from [`park()`] for no reason.
     pub fn unpark(&self) {
         park::give_permit(self.g);
     }

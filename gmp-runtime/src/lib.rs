@@ -1,4 +1,62 @@
 //! Goroutines for Rust: a stackful M:N scheduler with Go's design that records what it does.
+//!
+//! A goroutine ([`go`]) is a function with a stack of its own. It blocks like a thread, in [`channel`]s,
+//! [`sleep`], [`park`], [`JoinHandle::join`], but what waits then is the goroutine (a **G**): its thread
+//! (an **M**) takes the next goroutine from the run queue of the **P** that it holds. There are as many Ps
+//! as goroutines can run at once.
+//!
+//! ```
+//! use gmp_runtime::{Runtime, channel, go};
+//!
+//! let runtime = Runtime::builder().procs(2).build()?;
+//! // SAFETY: nothing that belongs to a thread lives across a call that may park.
+//! let sum = unsafe {
+//!     runtime.run(|| {
+//!         let (sender, receiver) = channel(0);
+//!         for i in 1..=4u32 {
+//!             let sender = sender.clone();
+//!             go(move || sender.send(i * i).unwrap());
+//!         }
+//!         drop(sender);
+//!         receiver.iter().sum::<u32>()
+//!     })
+//! };
+//! assert_eq!(sum, 30);
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
+//! # What blocks what
+//!
+//! | call | blocks G | blocks M | blocks P |
+//! |---|---|---|---|
+//! | [`Sender::send`], [`Receiver::recv`], [`JoinHandle::join`], [`sleep`], [`park`] | yes | no | no |
+//! | [`yield_now`] | no: it stays runnable | no | no |
+//! | [`go`], [`Sender::try_send`], [`Receiver::try_recv`], [`Goroutine::unpark`] | no | no | no |
+//! | [`trace::start`], [`trace::stop`] | yes | yes | yes |
+//! | a blocking call of std (`File::read`, `std::sync::Mutex::lock`, …) | yes | yes | yes |
+//!
+//! # Guarantees
+//!
+//! * A goroutine that is runnable runs after finitely many turns of the others: a chain of goroutines that
+//!   wake one another shares one time slice, the global queue comes first every 61st turn, and goroutines
+//!   that only yield let those on the global queue in.
+//! * A panic ends its own goroutine, and reaches its [`JoinHandle`].
+//! * A goroutine whose stack overflows ends the process with a report that names it. Memory is never
+//!   corrupted.
+//!
+//! How it works today, and not promised: the queues, the order of the search for work, stealing and
+//! spinning are Go's, constant by constant; see `sched` in the sources.
+//!
+//! # Environment
+//!
+//! `GMPMAXPROCS=N`: the number of Ps, unless the program sets it. `GMPDEBUG=name=value,…`: `trace=FILE`
+//! records into a file, `schedtrace=MS` prints Go's `SCHED` line every so many milliseconds. What is not
+//! understood there is one line on standard error, and never stops a program.
+//!
+//! # Migration
+//!
+//! A goroutine goes on on another thread after any call that may park. [`Runtime::run`] is where a program
+//! accepts what that means for thread-locals and guards.
 // A model of loom exercises one part of the crate; the ordinary build keeps the whole of it in use.
 #![cfg_attr(loom, allow(dead_code, unused_imports, unused_macros))]
 // Without the tracer nobody reads what the scheduler notes for it.
@@ -32,3 +90,8 @@ pub use goroutine::{Goroutine, current, park, proc_id, yield_now};
 pub use runtime::Runtime;
 pub use spawn::{JoinHandle, go};
 pub use time::sleep;
+
+/// The examples of the README, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

@@ -1,7 +1,4 @@
-//! The scheduler: what goroutines, Ms and Ps share.
-//!
-//! [`find`] is the heart; [`park`] is how a goroutine leaves and comes back; [`idle`] has the argument
-//! why no work is lost; [`worker`] is the life of a thread; [`shutdown`] its end.
+#![doc = include_str!("README.md")]
 
 pub(crate) mod current;
 pub(crate) mod find;

@@ -1,7 +1,7 @@
 //! A barrier on every running thread of the process at once: membarrier.
 //!
 //! It makes pairs of cheap and dear: the frequent side of a protocol uses
-//! [`compiler_fence`](crate::prim::atomic::compiler_fence) only, the rare side calls [`barrier`], and
+//! [`compiler_fence`] only, the rare side calls [`barrier`], and
 //! together they order what two full fences would.
 
 use super::check;
