@@ -111,6 +111,16 @@ impl Script {
         self.push(Some(m(self.proc.into())), None, goroutine.map(g), body)
     }
 
+    /// An event of thread `number`, which holds P 0 and runs `goroutine`.
+    pub fn other_thread(&mut self, number: u64, goroutine: Option<u64>, body: Body) -> &mut Script {
+        self.push(Some(m(number)), Some(p(0)), goroutine.map(g), body)
+    }
+
+    /// An event of thread `number`, which holds no P.
+    pub fn other_thread_without_p(&mut self, number: u64, body: Body) -> &mut Script {
+        self.push(Some(m(number)), None, None, body)
+    }
+
     pub fn site(&mut self, function: &str, file: &str, line: u32) -> SiteRef {
         let function = self.tables.intern_text(function);
         let file = self.tables.intern_text(file);
