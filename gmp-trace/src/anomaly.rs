@@ -76,6 +76,9 @@ anomaly_kinds! {
     StateMismatch Error "" "An event contradicts what was known of its goroutine, P or M.";
     MissingTable Error "" "An event names a string, site or stack that is not defined.";
     DuplicateDefinition Error "" "Something was defined twice; the first definition counts.";
+    SpanMisuse Error "" "A region, range or task began twice, or ended without being the innermost; both are kept.";
+    NewerVersion Info "" "The format is newer than this reader, which reads it as the newest that it knows.";
+    UnknownExperiment Info "bytes" "Data of an experiment that this reader does not know was skipped.";
     CountMismatch Error "" "The counts at the end of a block, a generation or the trace differ from what was read.";
 }
 

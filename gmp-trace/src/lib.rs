@@ -31,6 +31,8 @@ pub mod testgen;
 pub mod anomaly;
 #[cfg(feature = "read")]
 mod error;
+#[cfg(feature = "go")]
+pub mod go;
 #[cfg(feature = "read")]
 pub mod info;
 #[cfg(feature = "read")]

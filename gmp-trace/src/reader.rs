@@ -6,6 +6,8 @@ use std::io::Read;
 use crate::anomaly::Anomalies;
 use crate::error::Error;
 use crate::event::Event;
+#[cfg(feature = "go")]
+use crate::go::{self, GoReader};
 use crate::info::TraceInfo;
 use crate::native::NativeReader;
 use crate::tables::Tables;
@@ -33,9 +35,8 @@ impl Options {
     ///
     /// When `source` is no trace, a trace of a newer format, or ends within its header.
     pub fn open(self, source: impl Read + Send + 'static) -> Result<Reader, Error> {
-        let native = NativeReader::open(Box::new(source), self.strict)?;
         Ok(Reader {
-            source: Source::Native(Box::new(native)),
+            source: Source::open(Box::new(source), self.strict)?,
             batch: Vec::new(),
             next: 0,
         })
@@ -45,6 +46,45 @@ impl Options {
 /// Who decodes.
 enum Source {
     Native(Box<NativeReader>),
+    #[cfg(feature = "go")]
+    Go(Box<GoReader>),
+}
+
+/// Calls a method of whichever reader it is.
+macro_rules! either {
+    ($source:expr, $reader:ident => $value:expr) => {
+        match $source {
+            Source::Native($reader) => $value,
+            #[cfg(feature = "go")]
+            Source::Go($reader) => $value,
+        }
+    };
+}
+
+impl Source {
+    #[cfg(not(feature = "go"))]
+    fn open(source: Box<dyn Read + Send>, strict: bool) -> Result<Source, Error> {
+        Ok(Source::Native(Box::new(NativeReader::open(
+            source, strict,
+        )?)))
+    }
+
+    /// Looks at the first bytes to see which format it is.
+    #[cfg(feature = "go")]
+    fn open(mut source: Box<dyn Read + Send>, strict: bool) -> Result<Source, Error> {
+        let mut begin = Vec::with_capacity(go::HEADER_BYTES);
+        let wanted = go::HEADER_BYTES as u64;
+        if let Err(error) = (&mut source).take(wanted).read_to_end(&mut begin) {
+            return Err(Error::io(begin.len() as u64, error));
+        }
+        if !begin.is_empty() && go::probe(&begin) == go::Probe::Yes {
+            return Ok(Source::Go(Box::new(GoReader::open(
+                &begin, source, strict,
+            )?)));
+        }
+        let whole = Box::new(std::io::Cursor::new(begin).chain(source));
+        Ok(Source::Native(Box::new(NativeReader::open(whole, strict)?)))
+    }
 }
 
 /// Gives the events of a trace in the order of cause.
@@ -78,8 +118,8 @@ impl Reader {
         if self.next == self.batch.len() {
             self.next = 0;
             self.batch.clear();
-            let Source::Native(native) = &mut self.source;
-            self.batch.extend_from_slice(native.next_batch()?);
+            let batch = either!(&mut self.source, reader => reader.next_batch()?);
+            self.batch.extend_from_slice(batch);
         }
         let event = self.batch.get(self.next).copied();
         self.next += usize::from(event.is_some());
@@ -98,30 +138,38 @@ impl Reader {
         }
         self.batch.clear();
         self.next = 0;
-        let Source::Native(native) = &mut self.source;
-        while !native.next_batch()?.is_empty() {
-            let tables = native.tables();
-            native.batch().iter().for_each(|event| each(event, tables));
-        }
+        either!(&mut self.source, reader => {
+            while !reader.next_batch()?.is_empty() {
+                let tables = reader.tables();
+                reader.batch().iter().for_each(|event| each(event, tables));
+            }
+        });
         Ok(())
     }
 
     /// What events refer to. Grows while reading; a reference stays what it is.
     pub fn tables(&self) -> &Tables {
-        let Source::Native(native) = &self.source;
-        native.tables()
+        either!(&self.source, reader => reader.tables())
     }
 
     /// What was wrong so far.
     pub fn anomalies(&self) -> &Anomalies {
-        let Source::Native(native) = &self.source;
-        native.anomalies()
+        either!(&self.source, reader => reader.anomalies())
+    }
+
+    /// What the ids in events of Go's experiment about allocations stand for; `None` where the trace
+    /// has none of it (so far).
+    #[cfg(feature = "go")]
+    pub fn allocations(&self) -> Option<&go::experiment::Allocations> {
+        match &self.source {
+            Source::Native(_) => None,
+            Source::Go(go) => go.allocations(),
+        }
     }
 
     /// What is known of the trace so far.
     pub fn info(&self) -> &TraceInfo {
-        let Source::Native(native) = &self.source;
-        native.info()
+        either!(&self.source, reader => reader.info())
     }
 }
 

@@ -23,7 +23,7 @@ mod lookup;
 mod merge;
 mod order;
 mod parse;
-mod source;
+pub(crate) mod source;
 mod states;
 mod step;
 

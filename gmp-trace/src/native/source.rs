@@ -8,7 +8,7 @@ use crate::error::Error;
 const READ_BYTES: usize = 256 << 10;
 
 /// A source of bytes with a buffer. Memory: as much as was asked for at once, not more than twice.
-pub(super) struct Source {
+pub(crate) struct Source {
     inner: Box<dyn Read + Send>,
     buffer: Vec<u8>,
     /// First byte of the buffer that was not consumed.
@@ -27,7 +27,7 @@ impl std::fmt::Debug for Source {
 }
 
 impl Source {
-    pub(super) fn new(inner: Box<dyn Read + Send>) -> Source {
+    pub(crate) fn new(inner: Box<dyn Read + Send>) -> Source {
         Source {
             inner,
             buffer: Vec::new(),
@@ -38,12 +38,12 @@ impl Source {
     }
 
     /// Offset of the next byte.
-    pub(super) fn offset(&self) -> u64 {
+    pub(crate) fn offset(&self) -> u64 {
         self.offset
     }
 
     /// At least the next `wanted` bytes, fewer only where the source ends.
-    pub(super) fn fill(&mut self, wanted: usize) -> Result<&[u8], Error> {
+    pub(crate) fn fill(&mut self, wanted: usize) -> Result<&[u8], Error> {
         while self.buffer.len() - self.start < wanted && !self.ended {
             self.read_more()?;
         }
@@ -69,14 +69,14 @@ impl Source {
     }
 
     /// Steps over `n` bytes, which must have been filled.
-    pub(super) fn consume(&mut self, n: usize) {
+    pub(crate) fn consume(&mut self, n: usize) {
         let n = n.min(self.buffer.len() - self.start);
         self.start += n;
         self.offset += n as u64;
     }
 
     /// Steps over `n` bytes or to the end; returns how many there were.
-    pub(super) fn skip(&mut self, n: usize) -> Result<usize, Error> {
+    pub(crate) fn skip(&mut self, n: usize) -> Result<usize, Error> {
         let mut left = n;
         while left > 0 {
             let here = self.fill(left.min(READ_BYTES))?.len().min(left);
@@ -90,10 +90,28 @@ impl Source {
     }
 
     /// Takes the next `n` bytes, fewer only where the source ends. `n` was held against a limit.
-    pub(super) fn take(&mut self, n: usize) -> Result<Vec<u8>, Error> {
+    pub(crate) fn take(&mut self, n: usize) -> Result<Vec<u8>, Error> {
         let available = self.fill(n)?;
         let bytes = available[..available.len().min(n)].to_vec();
         self.consume(bytes.len());
         Ok(bytes)
+    }
+
+    /// Says that the source does not begin at the beginning of the file.
+    #[cfg(feature = "go")]
+    pub(crate) fn set_offset(&mut self, offset: u64) {
+        self.offset = offset;
+    }
+
+    /// Appends the next `n` bytes to `out`; false where the source ends before. `n` was held against
+    /// a limit.
+    #[cfg(feature = "go")]
+    pub(crate) fn take_into(&mut self, n: usize, out: &mut Vec<u8>) -> Result<bool, Error> {
+        let available = self.fill(n)?;
+        let bytes = available.get(..available.len().min(n)).unwrap_or_default();
+        out.extend_from_slice(bytes);
+        let got = bytes.len();
+        self.consume(got);
+        Ok(got == n)
     }
 }

@@ -1,0 +1,272 @@
+//! What is known of every goroutine, P and thread while events are put in order.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, Hasher, RandomState};
+
+use crate::id::{GId, MId, PId};
+use crate::tables::Text;
+
+/// A state of a goroutine, by its number in the format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum GStatus {
+    /// Not known: somebody waits for it to turn up.
+    Unknown,
+    Runnable,
+    Running,
+    Syscall,
+    Waiting,
+}
+
+impl GStatus {
+    pub(crate) fn from_number(number: u64) -> Option<GStatus> {
+        match number {
+            1 => Some(GStatus::Runnable),
+            2 => Some(GStatus::Running),
+            3 => Some(GStatus::Syscall),
+            4 => Some(GStatus::Waiting),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            GStatus::Unknown => "unknown",
+            GStatus::Runnable => "Runnable",
+            GStatus::Running => "Running",
+            GStatus::Syscall => "Syscall",
+            GStatus::Waiting => "Waiting",
+        }
+    }
+}
+
+/// A state of a P.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PStatus {
+    /// Not known: somebody waits for it to turn up.
+    Unknown,
+    Running,
+    Idle,
+    Syscall,
+    /// In a system call of a thread that is gone.
+    Abandoned,
+}
+
+impl PStatus {
+    pub(crate) fn from_number(number: u64) -> Option<PStatus> {
+        match number {
+            1 => Some(PStatus::Running),
+            2 => Some(PStatus::Idle),
+            3 => Some(PStatus::Syscall),
+            4 => Some(PStatus::Abandoned),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            PStatus::Unknown => "unknown",
+            PStatus::Running => "Running",
+            PStatus::Idle => "Idle",
+            PStatus::Syscall => "Syscall",
+            PStatus::Abandoned => "SyscallAbandoned",
+        }
+    }
+}
+
+/// A sequence number, which means something only in its generation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sequence {
+    pub(crate) generation: u32,
+    pub(crate) number: u64,
+}
+
+impl Sequence {
+    /// Whether `self` comes right after `before`.
+    #[inline(always)]
+    pub(crate) fn follows(self, before: Sequence) -> bool {
+        self.generation == before.generation && self.number == before.number.wrapping_add(1)
+    }
+}
+
+/// A goroutine.
+#[derive(Debug)]
+pub(crate) struct Goroutine {
+    pub(crate) id: GId,
+    pub(crate) status: GStatus,
+    /// How many threads wait for it.
+    pub(crate) waiters: u32,
+    pub(crate) sequence: Sequence,
+    pub(crate) spans: Option<Box<Spans>>,
+}
+
+/// What is open in a goroutine.
+#[derive(Debug, Default)]
+pub(crate) struct Spans {
+    /// Names of the stops of the world that it asked for.
+    pub(crate) stops: Vec<Text>,
+    pub(crate) mark_assist: bool,
+    /// Regions, the innermost last.
+    pub(crate) regions: Vec<(u64, Text)>,
+}
+
+/// A P.
+#[derive(Debug)]
+pub(crate) struct Proc {
+    pub(crate) id: PId,
+    pub(crate) status: PStatus,
+    /// How many threads wait for it.
+    pub(crate) waiters: u32,
+    pub(crate) sequence: Sequence,
+    pub(crate) sweeping: bool,
+    /// Slot of the thread that has it, as far as that is still so.
+    pub(crate) holder: u32,
+}
+
+/// "None" among slots.
+pub(crate) const NOBODY: u32 = u32::MAX;
+
+/// A thread, and what it holds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Thread {
+    /// `None`: events without a thread.
+    pub(crate) m: Option<MId>,
+    pub(crate) p: Option<PId>,
+    pub(crate) g: Option<GId>,
+    /// Slots of `p` and `g`.
+    pub(crate) p_slot: u32,
+    pub(crate) g_slot: u32,
+}
+
+/// From ids to slots.
+#[derive(Debug, Default)]
+pub(crate) struct Index {
+    map: HashMap<u64, u32, Folding>,
+}
+
+impl Index {
+    #[inline(always)]
+    pub(crate) fn get(&self, id: u64) -> Option<u32> {
+        self.map.get(&id).copied()
+    }
+
+    pub(crate) fn insert(&mut self, id: u64, slot: u32) {
+        self.map.insert(id, slot);
+    }
+
+    pub(crate) fn remove(&mut self, id: u64) {
+        self.map.remove(&id);
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.map.clear();
+    }
+}
+
+/// A quick hash of one number, with a key of its own for each table so that no file can choose ids
+/// that collide.
+#[derive(Clone, Debug)]
+pub(crate) struct Folding {
+    key: u64,
+}
+
+impl Default for Folding {
+    fn default() -> Folding {
+        Folding {
+            key: RandomState::new().hash_one(0u64),
+        }
+    }
+}
+
+impl BuildHasher for Folding {
+    type Hasher = FoldingHasher;
+
+    #[inline(always)]
+    fn build_hasher(&self) -> FoldingHasher {
+        FoldingHasher { state: self.key }
+    }
+}
+
+/// An odd number with bits in no order: 2^64 by the golden ratio.
+const FOLD: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// See [`Folding`].
+#[derive(Debug)]
+pub(crate) struct FoldingHasher {
+    state: u64,
+}
+
+impl Hasher for FoldingHasher {
+    #[inline(always)]
+    fn write_u64(&mut self, number: u64) {
+        let product = u128::from(self.state ^ number) * u128::from(FOLD);
+        self.state = (product as u64) ^ ((product >> 64) as u64);
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_u64(u64::from(byte));
+        }
+    }
+
+    #[inline(always)]
+    fn finish(&self) -> u64 {
+        self.state
+    }
+}
+
+/// What a thread waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Key {
+    /// Goroutine in this slot, for its turn before this sequence number.
+    Goroutine(u32, u64),
+    /// P in this slot, for its turn before this sequence number.
+    Proc(u32, u64),
+    /// P in this slot, to be taken from the thread that has it.
+    Loss(u32),
+    /// The collector, for its turn before this sequence number.
+    Collector(u64),
+}
+
+/// Who waits for what.
+#[derive(Debug, Default)]
+pub(crate) struct Waits {
+    lists: HashMap<Key, Vec<u32>>,
+    waiting: usize,
+    /// Threads that wait no longer, until somebody takes them.
+    pub(crate) woken: Vec<u32>,
+}
+
+impl Waits {
+    /// How many threads wait.
+    pub(crate) fn len(&self) -> usize {
+        self.waiting
+    }
+
+    pub(crate) fn add(&mut self, key: Key, cursor: u32) {
+        self.lists.entry(key).or_default().push(cursor);
+        self.waiting += 1;
+    }
+
+    /// Wakes those that wait for `key`; returns how many.
+    pub(crate) fn wake(&mut self, key: Key) -> u32 {
+        let Some(list) = self.lists.remove(&key) else {
+            return 0;
+        };
+        self.waiting -= list.len();
+        self.woken.extend_from_slice(&list);
+        list.len() as u32
+    }
+
+    /// `cursor` no longer waits for `key`.
+    pub(crate) fn remove(&mut self, key: Key, cursor: u32) {
+        if let Some(list) = self.lists.get_mut(&key)
+            && let Some(place) = list.iter().position(|&waiting| waiting == cursor)
+        {
+            list.swap_remove(place);
+            self.waiting -= 1;
+            if list.is_empty() {
+                self.lists.remove(&key);
+            }
+        }
+    }
+}
