@@ -6,7 +6,7 @@
 //! unlocks what it waits for, frees it. Before that nobody else can see it, because it still runs.
 
 use crate::lock::Spin;
-use crate::prim::atomic::Ordering;
+use crate::prim::atomic::{AtomicU32, Ordering};
 use crate::sched::current;
 use crate::sched::find;
 use crate::sched::g::{Wait, transition};
@@ -111,12 +111,7 @@ fn complete_rare(m: &M, post: PostSwitch) {
     match post {
         PostSwitch::Sleep(timer) => crate::sched::timers::start(m, timer),
         PostSwitch::AwaitPermit(g) => {
-            // ordering: AcqRel; pairs with the swap in `give_permit`: whoever comes second sees what
-            // the first one did before.
-            let was = g.permit.swap(PERMIT_AWAITED, Ordering::AcqRel);
-            if was == PERMIT_GIVEN {
-                // ordering: Relaxed: nobody else acts on a permit between its gift and the wake.
-                g.permit.store(PERMIT_EMPTY, Ordering::Relaxed);
+            if await_permit(&g.permit) {
                 ready(m, g, Waker::Goroutine);
             }
         }
@@ -164,16 +159,7 @@ fn ready_from_outside(g: GRef) {
 
 /// Waits for a permit, or takes the one that was given.
 pub(crate) fn park_for_permit(g: GRef, wait: Wait) {
-    // ordering: Acquire; pairs with the AcqRel swap in `give_permit`.
-    if g.permit
-        .compare_exchange(
-            PERMIT_GIVEN,
-            PERMIT_EMPTY,
-            Ordering::Acquire,
-            Ordering::Relaxed,
-        )
-        .is_ok()
-    {
+    if take_permit(&g.permit) {
         return;
     }
     park(g, current::m_of(g), wait, PostSwitch::AwaitPermit(g));
@@ -181,11 +167,63 @@ pub(crate) fn park_for_permit(g: GRef, wait: Wait) {
 
 /// Gives `g` a permit, which wakes it if it waits for one. From any thread.
 pub(crate) fn give_permit(g: GRef) {
-    // ordering: AcqRel; pairs with the swap in `complete_rare` and the exchange in `park_for_permit`.
-    if g.permit.swap(PERMIT_GIVEN, Ordering::AcqRel) != PERMIT_AWAITED {
-        return;
+    if put_permit(&g.permit) {
+        wake(current::goroutine(), g);
     }
-    // ordering: Relaxed: the wake below hands the goroutine over.
-    g.permit.store(PERMIT_EMPTY, Ordering::Relaxed);
-    wake(current::goroutine(), g);
+}
+
+/// Takes the permit if it was given.
+fn take_permit(permit: &AtomicU32) -> bool {
+    // ordering: Acquire; pairs with the Release in `put_permit`. Relaxed on failure: nothing was taken.
+    permit
+        .compare_exchange(
+            PERMIT_GIVEN,
+            PERMIT_EMPTY,
+            Ordering::Acquire,
+            Ordering::Relaxed,
+        )
+        .is_ok()
+}
+
+/// Begins to wait for the permit, or takes the one that was given meanwhile: then the caller makes the
+/// goroutine ready. The word says `AWAITED` only while nobody has undertaken to do that: otherwise two
+/// givers, or a giver and the caller, would both do it.
+fn await_permit(permit: &AtomicU32) -> bool {
+    // ordering: Release; pairs with the Acquire in `put_permit`: the goroutine has been left. Relaxed on
+    // failure: taken below.
+    if permit
+        .compare_exchange(
+            PERMIT_EMPTY,
+            PERMIT_AWAITED,
+            Ordering::Release,
+            Ordering::Relaxed,
+        )
+        .is_ok()
+    {
+        return false;
+    }
+    // ordering: Acquire; pairs with the Release in `put_permit`. Only the waiter takes a permit, so the
+    // word still says that one was given.
+    let was = permit.swap(PERMIT_EMPTY, Ordering::Acquire);
+    debug_assert_eq!(was, PERMIT_GIVEN);
+    true
+}
+
+/// Gives the permit; true when the waiter must be made ready, which is then the caller's to do.
+fn put_permit(permit: &AtomicU32) -> bool {
+    // ordering: Relaxed: the exchange decides.
+    let mut seen = permit.load(Ordering::Relaxed);
+    loop {
+        let (then, wakes) = match seen {
+            PERMIT_AWAITED => (PERMIT_EMPTY, true),
+            _ => (PERMIT_GIVEN, false),
+        };
+        // ordering: AcqRel; pairs with the Acquire in `take_permit` and `await_permit` (what the giver did
+        // before is seen), and with the Release there. A permit that was given before is given again, so
+        // that the taker sees what this giver did, too. Relaxed on failure: it is tried again.
+        match permit.compare_exchange_weak(seen, then, Ordering::AcqRel, Ordering::Relaxed) {
+            Ok(_) => return wakes,
+            Err(now) => seen = now,
+        }
+    }
 }
