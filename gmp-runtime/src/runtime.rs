@@ -173,18 +173,42 @@ const HELPER_STACK: usize = 256 << 10;
 
 /// Ends what is left, on M0, when all other threads have ended.
 fn end(sched: &'static Sched, m0: MRef) {
+    let mut left = 0;
     if let Some(p) = sched.take_idle_p() {
         m0.acquire_p(p);
-        shutdown::finish(&m0);
+        left = finish(m0);
         m0.release_p();
     }
     m0.tracer.m_end(&m0);
     current::set_m(None);
     crate::trace::end(sched);
     sched.flush_stacks();
-    if !shutdown::is_reachable(sched) {
+    if left == 0 && !shutdown::is_reachable(sched) {
+        sched.wait_for_visitors();
         // SAFETY: it came from a box; its threads have ended, and nobody outside holds a reference.
         drop(unsafe { Box::from_raw(std::ptr::from_ref(sched).cast_mut()) });
+    }
+}
+
+/// Ends the goroutines that are left; how many could not be ended.
+///
+/// On a thread of its own: one that waits while it unwinds leaves that thread counted as panicking for
+/// good, and the caller's thread goes on.
+fn finish(m0: MRef) -> usize {
+    if !shutdown::must_unwind(m0.sched) {
+        return shutdown::finish(&m0);
+    }
+    current::set_m(None);
+    let on_its_own = thread::Builder::new()
+        .name("gmp-end".into())
+        .stack_size(worker::M_STACK_SIZE)
+        .spawn(move || worker::lend(m0, || shutdown::finish(&m0)));
+    let ended = on_its_own.map(thread::JoinHandle::join);
+    current::set_m(Some(m0));
+    match ended {
+        Ok(Ok(left)) => left,
+        Ok(Err(_)) => fatal!("ending goroutines panicked"),
+        Err(_) => shutdown::finish(&m0),
     }
 }
 

@@ -27,7 +27,7 @@ use crate::prim::atomic::{AtomicUsize, Ordering};
 use crate::sched::current;
 use crate::sched::current::this_goroutine;
 use crate::sched::g::{Wait, WaitReason};
-use crate::sched::park::{self, wake};
+use crate::sched::park::{self, Waking};
 use crate::sched::refs::GRef;
 use queue::{Outcome, WaitQueue, Waiter};
 
@@ -132,8 +132,9 @@ impl<T: Send> Channel<T> {
             // SAFETY: the receiver waits until it is made ready, so its node and its place for the
             // value stay.
             let g = unsafe { waiter.as_ref().give(value) };
+            let waking = Waking::new(me, g);
             self.unlock();
-            wake(me, g);
+            waking.wake();
             return Ok(());
         }
         if inner.buffer.len() < self.capacity {
@@ -186,19 +187,20 @@ impl<T: Send> Channel<T> {
                 // SAFETY: the sender waits until it is made ready, so its node and its value stay.
                 let (value, g) = unsafe { waiter.as_ref().take() };
                 inner.buffer.push_back(value);
-                g
+                Waking::new(me, g)
             });
             self.unlock();
-            if let Some(g) = sender {
-                wake(me, g);
+            if let Some(sender) = sender {
+                sender.wake();
             }
             return Some(Ok(value));
         }
         if let Some(waiter) = inner.sending.pop() {
             // SAFETY: as above.
             let (value, g) = unsafe { waiter.as_ref().take() };
+            let waking = Waking::new(me, g);
             self.unlock();
-            wake(me, g);
+            waking.wake();
             return Some(Ok(value));
         }
         if inner.closed {
@@ -251,8 +253,9 @@ impl<T: Send> Channel<T> {
             };
             // SAFETY: the waiter waits until it is made ready.
             let g = unsafe { waiter.as_ref().finish(Outcome::Closed) };
+            let waking = Waking::new(me, g);
             self.unlock();
-            wake(me, g);
+            waking.wake();
             self.lock.lock();
         }
         self.unlock();
@@ -276,31 +279,29 @@ struct Leaving<'a, T: Send> {
 }
 
 impl<T: Send> Drop for Leaving<'_, T> {
-    fn drop(&mut self) {
-        if self.waiter.outcome() == Outcome::Pending {
-            self.cancel();
-        } else {
-            // SAFETY: nobody else looks at a waiter that has its outcome.
-            unsafe { self.waiter.drop_unclaimed(self.sending) };
-        }
-    }
-}
-
-impl<T: Send> Leaving<'_, T> {
     #[cold]
-    fn cancel(&self) {
+    fn drop(&mut self) {
+        // A thread that is no M may be giving the waiter its outcome right now.
         self.channel.lock.lock();
-        // SAFETY: the lock is held, and the node is in the queue while its outcome is pending.
+        let pending = self.waiter.outcome() == Outcome::Pending;
+        if pending {
+            // SAFETY: the lock is held, and the node is in the queue while its outcome is pending.
+            unsafe {
+                let inner = self.channel.inner();
+                let queue = if self.sending {
+                    &mut inner.sending
+                } else {
+                    &mut inner.receiving
+                };
+                queue.remove(self.waiter);
+            }
+        }
+        self.channel.unlock();
+        // SAFETY: nobody else looks at a waiter that is in no queue.
         unsafe {
-            let inner = self.channel.inner();
-            let queue = if self.sending {
-                &mut inner.sending
-            } else {
-                &mut inner.receiving
-            };
-            queue.remove(self.waiter);
-            self.channel.unlock();
-            if self.sending {
+            if !pending {
+                self.waiter.drop_unclaimed(self.sending);
+            } else if self.sending {
                 self.waiter.drop_value();
             }
         }

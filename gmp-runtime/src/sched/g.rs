@@ -170,6 +170,8 @@ pub(crate) struct G {
     pub(crate) joiner: Cell<Option<GRef>>,
     /// What it waits for, while it waits. Owner's.
     pub(crate) wait: Cell<Option<Wait>>,
+    /// Whether it was unwinding when it last left its M. Owner's.
+    pub(crate) unwinding: Cell<bool>,
     /// For `park` and `unpark`.
     pub(crate) permit: AtomicU32,
     /// Where it was made. Owner's.
@@ -197,6 +199,7 @@ impl G {
             join: AtomicU32::new(0),
             joiner: Cell::new(None),
             wait: Cell::new(None),
+            unwinding: Cell::new(false),
             permit: AtomicU32::new(0),
             created_at: Cell::new(None),
             creator: Cell::new(0),

@@ -23,6 +23,7 @@ use std::thread;
 
 use crate::fatal::fatal;
 use crate::prim::atomic::Ordering;
+use crate::sched::Visit;
 use crate::sched::current;
 use crate::sched::g::{G, PAYLOAD_WORDS, Routine, Wait, WaitReason, transition};
 use crate::sched::m::{M, PostSwitch};
@@ -226,11 +227,12 @@ pub(crate) fn free_after_exit(m: &M, g: GRef) {
 
 /// Makes a dead goroutine an idle one.
 fn recycle(g: GRef) {
-    // ordering: Relaxed: the goroutine is ours alone; its next user gets it through a pool.
-    g.join.store(0, Ordering::Relaxed);
-    // ordering: Relaxed, as above.
-    g.permit.store(0, Ordering::Relaxed);
     g.routine.set(None);
+    // ordering: Release; pairs with the Acquire load in `has_handle`: who sees the word empty sees that
+    // there is no routine.
+    g.join.store(0, Ordering::Release);
+    // ordering: Relaxed: the goroutine is ours alone; its next user gets it through a pool.
+    g.permit.store(0, Ordering::Relaxed);
     transition!(g, Dead => Idle);
 }
 
@@ -246,8 +248,9 @@ pub(crate) fn await_end(m: &M, waiting: GRef, awaited: GRef) {
 
 /// Whether a handle to `g` may still come back for its result.
 pub(crate) fn has_handle(g: GRef) -> bool {
-    // ordering: Acquire; pairs with the AcqRel of handles.
-    g.routine.get().is_some() && g.join.load(Ordering::Acquire) & RELEASED == 0
+    // ordering: Acquire; pairs with the AcqRel of handles, and with the Release in `recycle`. The word comes
+    // first: a handle that is being released elsewhere may be changing the rest.
+    g.join.load(Ordering::Acquire) & RELEASED == 0 && g.routine.get().is_some()
 }
 
 /// Drops the closure of a goroutine that is dead without having run. Its handle, if there is one, finds
@@ -260,13 +263,39 @@ pub(crate) fn drop_unstarted(g: GRef) {
     let dropped = panic::catch_unwind(AssertUnwindSafe(|| unsafe { (routine.drop_closure)(&g) }));
     std::mem::forget(dropped);
     // SAFETY: the payload is empty now.
-    unsafe { (routine.put_cancelled)(&g) };
-    // ordering: AcqRel; pairs with the exchange in `JoinHandle::drop`.
-    if g.join.fetch_or(ENDED | LEFT, Ordering::AcqRel) & RELEASED != 0 {
-        // SAFETY: the result was put above, and no handle will ask for it.
-        unsafe { (routine.drop_result)(&g) };
+    if unsafe { end_cancelled(g, routine, ENDED | LEFT) } {
         recycle(g);
     }
+}
+
+/// Says of a goroutine that stopped in the middle and never goes on that it was cancelled.
+pub(crate) fn give_up(g: GRef) {
+    let Some(routine) = g.routine.get() else {
+        fatal!("goroutine {} has no code", g.id.get())
+    };
+    // SAFETY: the closure was taken out when it ran, and a result is put there only by a goroutine that
+    // has nothing left to wait for, but in the destructor of a result that nobody wants, which is out, too.
+    unsafe { end_cancelled(g, routine, ENDED) };
+}
+
+/// Says with `bits` that `g` has ended, and was cancelled; true when no handle will ask for that.
+///
+/// # Safety
+/// The payload holds nothing.
+unsafe fn end_cancelled(g: GRef, routine: &Routine, bits: u32) -> bool {
+    // SAFETY: the caller's contract.
+    unsafe { (routine.put_cancelled)(&g) };
+    // ordering: AcqRel; pairs with the exchange in `release`, and the Acquire loads of handles.
+    let before = g.join.fetch_or(bits, Ordering::AcqRel);
+    if before & RELEASED != 0 {
+        // SAFETY: the result was put above, and no handle will ask for it.
+        unsafe { (routine.drop_result)(&g) };
+        return true;
+    }
+    if before & WATCHED != 0 {
+        futex::wake(&g.join, u32::MAX);
+    }
+    false
 }
 
 /// Leaves as the result that the goroutine was cancelled.
@@ -346,22 +375,26 @@ pub(crate) unsafe fn release<T>(g: GRef) {
         }
     }
     // SAFETY: the goroutine has ended and its result has not been taken.
-    drop(unsafe { take::<thread::Result<T>>(&g) });
+    let result = unsafe { take::<thread::Result<T>>(&g) };
     release_ended(g);
+    // Last, because its destructor may panic.
+    drop(result);
 }
 
 /// Drops the claim to the result of a goroutine that has ended, whose result is gone.
 fn release_ended(g: GRef) {
+    let me = current::goroutine().filter(|me| std::ptr::eq(me.sched, g.sched));
+    let _visit = me.is_none().then(|| Visit::new(g.sched));
     // ordering: AcqRel; pairs with the one in `free_after_exit`: who comes second frees.
     if g.join.fetch_or(RELEASED, Ordering::AcqRel) & LEFT == 0 {
         return;
     }
     recycle(g);
-    match current::goroutine() {
-        Some(me) if std::ptr::eq(me.sched, g.sched) => {
+    match me {
+        Some(me) => {
             let m = current::m_of(me);
             m.sched.put_free(&m.held_p(), g);
         }
-        _ => g.sched.put_free_from_outside(g),
+        None => g.sched.put_free_from_outside(g),
     }
 }

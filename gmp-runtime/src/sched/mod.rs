@@ -60,6 +60,8 @@ pub(crate) struct Shared {
     awaiting_ps: Option<PRef>,
     /// Free goroutines.
     free: GList,
+    /// Set when the goroutines that are left are being ended: nobody else makes one runnable any more.
+    closed: bool,
 }
 
 impl Shared {
@@ -111,6 +113,8 @@ pub(crate) struct Sched {
     stopping: AtomicBool,
     /// Handles through which somebody may still reach a goroutine when the scheduler has ended.
     pub(crate) handles: AtomicU64,
+    /// Threads and goroutines of other schedulers that are about to use this one.
+    visitors: AtomicU32,
     /// What the tracer knows of this scheduler.
     pub(crate) tracer: crate::trace::SchedTrace,
 }
@@ -132,6 +136,7 @@ impl Sched {
                     idle_ps: None,
                     awaiting_ps: None,
                     free: GList::new(),
+                    closed: false,
                 },
             ),
             global_len: AtomicU32::new(0),
@@ -148,6 +153,7 @@ impl Sched {
             next_id: AtomicU64::new(1),
             stopping: AtomicBool::new(false),
             handles: AtomicU64::new(0),
+            visitors: AtomicU32::new(0),
             tracer: crate::trace::SchedTrace::new(fences),
         };
         Ok(sched)
@@ -339,14 +345,45 @@ impl Sched {
         m.tracer.overflow(m, batch.len() as u32);
     }
 
-    /// Puts a waiting goroutine on the global queue, from a thread without a P.
-    pub(crate) fn put_global_from_outside(&self, g: GRef) {
+    /// Puts a waiting goroutine on the global queue, from a thread without a P. False, and nothing is
+    /// done, when all that are left are being ended: this one too, whatever it waited for.
+    pub(crate) fn put_global_from_outside(&self, g: GRef) -> bool {
         let mut shared = self.shared.lock();
+        if shared.closed {
+            return false;
+        }
         crate::trace::ready_from_outside(self, g);
         g.wait.set(None);
         g::transition!(g, Waiting => Runnable);
         shared.global.push_back(g);
         self.publish_global_len(&shared);
+        true
+    }
+
+    /// From now on nobody outside makes a goroutine runnable; and all queues are empty, because their
+    /// goroutines are found through the table. At the end, when no M runs.
+    pub(crate) fn close_queues(&self) {
+        self.shared.lock().closed = true;
+        for p in self.procs() {
+            self.forget_queued(p);
+        }
+    }
+
+    /// Takes everything out of the ring of `p` and the global queue: a goroutine that has ended must not
+    /// be linked anywhere when it is used again. At the end, when no M runs.
+    pub(crate) fn forget_queued(&self, p: &P) {
+        while p.take_next().is_some() {}
+        if self.global_len() != 0 {
+            while self.get_global().is_some() {}
+        }
+    }
+
+    /// Waits until nobody outside uses the scheduler any more. When nobody can begin to.
+    pub(crate) fn wait_for_visitors(&self) {
+        // ordering: Acquire; pairs with the Release in the drop of `Visit`.
+        while self.visitors.load(Ordering::Acquire) != 0 {
+            crate::sys::thread::sched_yield();
+        }
     }
 
     /// Puts a new goroutine on the global queue, from a thread without a P.
@@ -493,5 +530,28 @@ impl Sched {
             // SAFETY: nobody holds a P any more.
             unsafe { (*p.stacks.get()).flush(self.stacks) };
         }
+    }
+}
+
+/// Keeps a scheduler from being freed while a thread that is not one of its Ms uses it.
+///
+/// Begins while something that the scheduler's end waits for cannot go on: a goroutine that waits and can
+/// be found, a handle that is not released.
+#[derive(Debug)]
+pub(crate) struct Visit(&'static Sched);
+
+impl Visit {
+    pub(crate) fn new(sched: &'static Sched) -> Visit {
+        // ordering: Relaxed: the lock or word that keeps the scheduler from ending comes after it.
+        sched.visitors.fetch_add(1, Ordering::Relaxed);
+        Visit(sched)
+    }
+}
+
+impl Drop for Visit {
+    fn drop(&mut self) {
+        // ordering: Release; pairs with the Acquire in `wait_for_visitors`. Nothing of the scheduler is used
+        // after this.
+        self.0.visitors.fetch_sub(1, Ordering::Release);
     }
 }

@@ -7,6 +7,7 @@
 
 use crate::lock::Spin;
 use crate::prim::atomic::{AtomicU32, Ordering};
+use crate::sched::Visit;
 use crate::sched::current;
 use crate::sched::find;
 use crate::sched::g::{Wait, transition};
@@ -35,6 +36,7 @@ pub(crate) fn yield_now(g: GRef) {
         // Nobody on the global queue starves while goroutines here yield to one another.
         m.sched.drain_global(&m, &p);
     }
+    g.unwinding.set(std::thread::panicking());
     transition!(g, Running => Runnable);
     leave(g, m, PostSwitch::Requeue(g), Leave::Yield);
 }
@@ -43,6 +45,7 @@ pub(crate) fn yield_now(g: GRef) {
 #[inline(always)]
 pub(crate) fn park(g: GRef, m: MRef, wait: Wait, post: PostSwitch) {
     g.wait.set(Some(wait));
+    g.unwinding.set(std::thread::panicking());
     transition!(g, Running => Waiting);
     leave(g, m, post, Leave::Park);
 }
@@ -53,15 +56,42 @@ pub(crate) fn park_and_unlock(g: GRef, wait: Wait, lock: &Spin) {
     park(g, current::m_of(g), wait, PostSwitch::Unlock(lock));
 }
 
-/// Makes `g`, which the caller has taken out of what it waited for, runnable. `me` is the goroutine of
-/// the caller, if it runs on one.
-#[inline(always)]
-pub(crate) fn wake(me: Option<GRef>, g: GRef) {
-    match me {
-        Some(me) if std::ptr::eq(me.sched, g.sched) => {
-            ready(&current::m_of(me), g, Waker::Goroutine);
+/// A goroutine that the caller has taken out of what it waited for, and is about to make runnable.
+///
+/// Made under the lock of what it waited for, and woken when that lock is free. In between the scheduler
+/// of `g` may end: it ends `g` only after it took that lock, and then waits for the visit.
+#[derive(Debug)]
+pub(crate) struct Waking {
+    g: GRef,
+    by: WakenBy,
+}
+
+#[derive(Debug)]
+enum WakenBy {
+    /// A goroutine of the same scheduler.
+    Goroutine(GRef),
+    /// Somebody else.
+    Visitor(Visit),
+}
+
+impl Waking {
+    /// `me` is the goroutine of the caller, if it runs on one.
+    #[inline(always)]
+    pub(crate) fn new(me: Option<GRef>, g: GRef) -> Waking {
+        let by = match me {
+            Some(me) if std::ptr::eq(me.sched, g.sched) => WakenBy::Goroutine(me),
+            _ => WakenBy::Visitor(Visit::new(g.sched)),
+        };
+        Waking { g, by }
+    }
+
+    /// Makes it runnable.
+    #[inline(always)]
+    pub(crate) fn wake(self) {
+        match self.by {
+            WakenBy::Goroutine(me) => ready(&current::m_of(me), self.g, Waker::Goroutine),
+            WakenBy::Visitor(visit) => ready_from_outside(visit, self.g),
         }
-        _ => ready_from_outside(g),
     }
 }
 
@@ -151,10 +181,14 @@ pub(crate) fn ready(m: &M, g: GRef, by: Waker) {
 }
 
 /// [`ready`] from a thread that has no P: to the global queue.
-fn ready_from_outside(g: GRef) {
+#[cold]
+#[inline(never)]
+fn ready_from_outside(visit: Visit, g: GRef) {
     let sched = g.sched;
-    sched.put_global_from_outside(g);
-    sched.wake_p_if_needed();
+    if sched.put_global_from_outside(g) {
+        sched.wake_p_if_needed();
+    }
+    drop(visit);
 }
 
 /// Waits for a permit, or takes the one that was given.
@@ -168,7 +202,7 @@ pub(crate) fn park_for_permit(g: GRef, wait: Wait) {
 /// Gives `g` a permit, which wakes it if it waits for one. From any thread.
 pub(crate) fn give_permit(g: GRef) {
     if put_permit(&g.permit) {
-        wake(current::goroutine(), g);
+        Waking::new(current::goroutine(), g).wake();
     }
 }
 
@@ -226,4 +260,11 @@ fn put_permit(permit: &AtomicU32) -> bool {
             Err(now) => seen = now,
         }
     }
+}
+
+/// Forgets that `g`, which is about to be unwound, waits for a permit: whoever gives it one from now on
+/// wakes nobody.
+pub(crate) fn forget_permit(g: GRef) {
+    // ordering: Relaxed: givers only look whether somebody waits.
+    g.permit.store(PERMIT_EMPTY, Ordering::Relaxed);
 }

@@ -5,7 +5,9 @@
 //!    its next call into the runtime.
 //! 2. [`finish`], on the thread of `run` when all other threads have ended: goroutines that never ran
 //!    lose their closures; those that stopped in the middle are resumed to unwind, so that destructors
-//!    run. One that parks again while it unwinds cannot be unwound: it is counted and its memory kept.
+//!    run. One that parks again while it unwinds, or had parked while it unwound from a panic of its own,
+//!    cannot be unwound: its handle says that it was cancelled, and all memory of the scheduler is kept,
+//!    because others may still find it where it waits.
 
 use std::collections::HashSet;
 
@@ -14,7 +16,7 @@ use crate::sched::Sched;
 use crate::sched::g::{GState, transition};
 use crate::sched::m::{M, PostSwitch};
 use crate::sched::refs::GRef;
-use crate::sched::worker;
+use crate::sched::{park, worker};
 use crate::trace::marks::{Found, Waker};
 
 /// Tells everybody that the scheduler stops. On any thread.
@@ -32,6 +34,7 @@ pub(crate) fn begin(sched: &Sched) {
 /// Ends every goroutine that is left; how many could not be ended. `m` has a P, and is the only M.
 pub(crate) fn finish(m: &M) -> usize {
     let table = &m.sched.table;
+    m.sched.close_queues();
     // Those that parked again while they unwound.
     let mut leaked = HashSet::new();
     // Destructors may make goroutines: look again until a pass finds none.
@@ -40,6 +43,8 @@ pub(crate) fn finish(m: &M) -> usize {
         let mut index = 0;
         while index < table.len() {
             let g = table.get(index);
+            // What destructors made runnable, before one of them ends.
+            m.sched.forget_queued(&m.held_p());
             match g.state() {
                 state if state == GState::Runnable as u32 && !g.has_stack() => {
                     drop_unstarted(g);
@@ -52,6 +57,7 @@ pub(crate) fn finish(m: &M) -> usize {
                     if cancel(m, g) {
                         ended += 1;
                     } else {
+                        crate::sched::life::give_up(g);
                         leaked.insert(index);
                     }
                 }
@@ -65,6 +71,11 @@ pub(crate) fn finish(m: &M) -> usize {
     }
 }
 
+/// Whether some goroutine stopped in the middle. When no M runs.
+pub(crate) fn must_unwind(sched: &Sched) -> bool {
+    (0..sched.table.len()).any(|index| sched.table.get(index).has_stack())
+}
+
 /// Drops the closure of a goroutine that never ran.
 fn drop_unstarted(g: GRef) {
     transition!(g, Runnable => Dead);
@@ -73,9 +84,11 @@ fn drop_unstarted(g: GRef) {
 
 /// Resumes `g` to unwind; whether it ended.
 fn cancel(m: &M, g: GRef) -> bool {
-    if cfg!(not(panic = "unwind")) {
+    // One that unwinds already, from a panic of its own, cannot unwind twice.
+    if cfg!(not(panic = "unwind")) || g.unwinding.get() {
         return false;
     }
+    park::forget_permit(g);
     if g.state() == GState::Waiting as u32 {
         m.tracer.ready(m, g, Waker::Runtime);
         transition!(g, Waiting => Runnable);
@@ -91,8 +104,8 @@ fn cancel(m: &M, g: GRef) -> bool {
 
 /// Whether anything outside may still reach into the scheduler's memory.
 pub(crate) fn is_reachable(sched: &Sched) -> bool {
-    // ordering: Acquire; pairs with the Release of handles that are dropped.
-    sched.handles.load(Ordering::Acquire) != 0
-        || (0..sched.table.len())
-            .any(|index| crate::sched::life::has_handle(sched.table.get(index)))
+    // First the handles of results: who gives one up may have made a handle to unpark from it before.
+    (0..sched.table.len()).any(|index| crate::sched::life::has_handle(sched.table.get(index)))
+        // ordering: Acquire; pairs with the Release of handles that are dropped.
+        || sched.handles.load(Ordering::Acquire) != 0
 }

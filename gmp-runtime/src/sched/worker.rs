@@ -95,7 +95,7 @@ fn start_m(sched: &'static Sched, p: PRef) -> std::io::Result<thread::JoinHandle
 }
 
 /// The stack of an M's thread: the scheduler runs on it, and signal handlers do not.
-const M_STACK_SIZE: usize = 256 << 10;
+pub(crate) const M_STACK_SIZE: usize = 256 << 10;
 
 /// A thread could not be made: the P goes back, and the program goes on with the threads that it has.
 fn give_up(sched: &'static Sched, p: PRef, error: &std::io::Error) {
@@ -115,6 +115,15 @@ const TIMER_SLACK_NS: u64 = 1;
 pub(crate) fn refine_timeouts() {
     // Where the kernel refuses, sleeps are late by its default.
     let _ = set_timer_slack(TIMER_SLACK_NS);
+}
+
+/// Makes this thread `m` while `f` runs.
+pub(crate) fn lend<R>(m: MRef, f: impl FnOnce() -> R) -> R {
+    let _alternate_stack = signal::AlternateStack::install();
+    current::set_m(Some(m));
+    let result = f();
+    current::set_m(None);
+    result
 }
 
 /// The first function of an M's thread.
