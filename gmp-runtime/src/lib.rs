@@ -73,6 +73,7 @@ mod prim;
 mod procs;
 mod runtime;
 mod sched;
+pub mod select;
 mod spawn;
 mod stack;
 mod switch;
@@ -85,9 +86,13 @@ pub mod trace;
 use fatal::fatal;
 
 pub use builder::Builder;
-pub use chan::{Iter, Receiver, RecvError, SendError, Sender, TryRecvError, TrySendError, channel};
+pub use chan::{
+    Iter, Receiver, RecvError, RecvTimeoutError, SendError, SendTimeoutError, Sender, TryRecvError,
+    TrySendError, channel,
+};
 pub use goroutine::{Goroutine, current, park, proc_id, yield_now};
 pub use runtime::Runtime;
+pub use select::Select;
 pub use spawn::{JoinHandle, go};
 pub use time::sleep;
 

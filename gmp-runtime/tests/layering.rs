@@ -67,6 +67,7 @@ const ROWS: &[Row] = &[
             "sched::table",
             "sched::park",
             "sched::timers",
+            "sched::ticket",
             "sched::steal",
             "sched::preempt",
             "sched::syscall",
@@ -137,6 +138,12 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
         "sched::timers",
         "a post-switch action carries the address of a timer",
     ),
+    (
+        "sched::m",
+        "sched::ticket",
+        "a post-switch action carries the address of what a goroutine waits for",
+    ),
+    ("select::macros", "lib", "macros are exported at the root"),
 ];
 
 /// Row 6 knows of the scheduler only what it needs: (who, which of `sched`). Everything in row 6 may name
@@ -147,6 +154,8 @@ const SCHEDULER_FOR_PROGRAMS: &[(&str, &[&str])] = &[
         &["sched::park", "sched::current", "sched::refs", "sched::g"],
     ),
     ("time", &["sched::timers"]),
+    ("select", &["sched::ticket", "sched::timers"]),
+    ("chan", &["sched::ticket"]),
     ("fs", &["sched::syscall"]),
 ];
 

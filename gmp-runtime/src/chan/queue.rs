@@ -5,11 +5,12 @@ use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
 use crate::sched::refs::GRef;
+use crate::sched::ticket::Ticket;
 
 /// What became of a waiter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Outcome {
-    /// Nothing yet: it is in a queue.
+pub(crate) enum Outcome {
+    /// Nothing yet.
     Pending,
     /// Its value was taken, or a value was given to it.
     Done,
@@ -17,32 +18,55 @@ pub(super) enum Outcome {
     Closed,
 }
 
-/// One waiting goroutine. All fields are under the channel's lock while the outcome is pending, and
-/// the waiter's own after that.
+/// One waiting goroutine. All fields are under the channel's lock while it is in a queue, and the waiter's
+/// own after that.
 #[derive(Debug)]
-pub(super) struct Waiter<T> {
+pub(crate) struct Waiter<T> {
     g: GRef,
     /// Where the value to send is, or where the received one goes.
     place: *mut MaybeUninit<T>,
     outcome: Cell<Outcome>,
+    queued: Cell<bool>,
+    /// Where it waits for other things too: whoever takes it out must be the first one.
+    ticket: Option<NonNull<Ticket>>,
+    /// Its name on the ticket.
+    case: u32,
     next: Cell<Option<NonNull<Waiter<T>>>>,
     previous: Cell<Option<NonNull<Waiter<T>>>>,
 }
 
 impl<T> Waiter<T> {
-    pub(super) fn new(g: GRef, place: &mut MaybeUninit<T>) -> Waiter<T> {
+    /// A goroutine that waits for this alone.
+    pub(super) fn new(g: GRef, place: *mut MaybeUninit<T>) -> Waiter<T> {
         Waiter {
             g,
             place,
             outcome: Cell::new(Outcome::Pending),
+            queued: Cell::new(false),
+            ticket: None,
+            case: 0,
             next: Cell::new(None),
             previous: Cell::new(None),
         }
     }
 
+    /// A goroutine that waits for this, by the name `case`, and for other things.
+    pub(crate) fn with_ticket(
+        g: GRef,
+        place: *mut MaybeUninit<T>,
+        ticket: &Ticket,
+        case: u32,
+    ) -> Waiter<T> {
+        Waiter {
+            ticket: Some(NonNull::from(ticket)),
+            case,
+            ..Waiter::new(g, place)
+        }
+    }
+
     /// What became of it.
     #[inline(always)]
-    pub(super) fn outcome(&self) -> Outcome {
+    pub(crate) fn outcome(&self) -> Outcome {
         self.outcome.get()
     }
 
@@ -70,45 +94,13 @@ impl<T> Waiter<T> {
         (value, self.g)
     }
 
-    /// Ends its wait without a value; its goroutine, to be made ready.
+    /// Ends its wait because the channel was closed; its goroutine, to be made ready.
     ///
     /// # Safety
     /// It was taken out of its queue, under the lock.
-    pub(super) unsafe fn finish(&self, outcome: Outcome) -> GRef {
-        self.outcome.set(outcome);
+    pub(super) unsafe fn close(&self) -> GRef {
+        self.outcome.set(Outcome::Closed);
         self.g
-    }
-
-    /// The value that was given to it.
-    ///
-    /// # Safety
-    /// One was, and this is called once.
-    #[inline(always)]
-    pub(super) unsafe fn received(&self) -> T {
-        // SAFETY: the caller's contract.
-        unsafe { (*self.place).assume_init_read() }
-    }
-
-    /// Drops the value that it wanted to send.
-    ///
-    /// # Safety
-    /// Nobody took the value, and nobody looks at the waiter any more.
-    pub(super) unsafe fn drop_value(&self) {
-        // SAFETY: the caller's contract.
-        unsafe { (*self.place).assume_init_drop() }
-    }
-
-    /// Drops what a goroutine that unwinds leaves behind: a value it was given, or one it could not
-    /// send.
-    ///
-    /// # Safety
-    /// It has its outcome, and its goroutine has not acted on it.
-    pub(super) unsafe fn drop_unclaimed(&self, sending: bool) {
-        if sending == (self.outcome() == Outcome::Closed) {
-            // SAFETY: a receiver whose outcome is `Done` has a value, a sender whose outcome is
-            // `Closed` still has its own.
-            unsafe { self.drop_value() };
-        }
     }
 }
 
@@ -136,6 +128,7 @@ impl<T> WaitQueue<T> {
         let node = NonNull::from(waiter);
         waiter.next.set(None);
         waiter.previous.set(self.last);
+        waiter.queued.set(true);
         match self.last {
             // SAFETY: nodes in the queue stay where they are.
             Some(last) => unsafe { last.as_ref() }.next.set(Some(node)),
@@ -144,25 +137,40 @@ impl<T> WaitQueue<T> {
         self.last = Some(node);
     }
 
-    /// Takes out the first one.
+    /// Takes out the first one whose goroutine has not been woken by something else.
     #[inline(always)]
     pub(super) fn pop(&mut self) -> Option<NonNull<Waiter<T>>> {
-        let first = self.first?;
-        // SAFETY: nodes in the queue stay where they are.
-        self.first = unsafe { first.as_ref() }.next.get();
-        match self.first {
-            // SAFETY: as above.
-            Some(next) => unsafe { next.as_ref() }.previous.set(None),
-            None => self.last = None,
+        loop {
+            let first = self.first?;
+            // SAFETY: nodes in the queue stay where they are.
+            let waiter = unsafe { first.as_ref() };
+            self.first = waiter.next.get();
+            match self.first {
+                // SAFETY: as above.
+                Some(next) => unsafe { next.as_ref() }.previous.set(None),
+                None => self.last = None,
+            }
+            waiter.queued.set(false);
+            match waiter.ticket {
+                None => return Some(first),
+                // SAFETY: a waiter that is in a queue has its ticket: it is taken out, under this lock,
+                // before the ticket goes.
+                Some(ticket) if unsafe { ticket.as_ref() }.claim(waiter.case) => {
+                    return Some(first);
+                }
+                Some(_) => {}
+            }
         }
-        Some(first)
     }
 
-    /// Takes out `waiter`.
+    /// Takes out `waiter`, if it is still there.
     ///
     /// # Safety
-    /// It is in this queue.
+    /// It was put into this queue.
     pub(super) unsafe fn remove(&mut self, waiter: &Waiter<T>) {
+        if !waiter.queued.replace(false) {
+            return;
+        }
         let (previous, next) = (waiter.previous.get(), waiter.next.get());
         match previous {
             // SAFETY: nodes in the queue stay where they are.

@@ -108,6 +108,10 @@ pub(crate) enum WaitReason {
     ChanReceive = 2,
     /// Sends to a channel.
     ChanSend = 3,
+    /// Waits for one of several channel operations.
+    Select = 6,
+    /// Waits for no channel operation at all.
+    SelectNoCases = 7,
     /// Sleeps.
     Sleep = 8,
     /// Waits for another goroutine to end.
@@ -333,6 +337,8 @@ mod tests {
         use gmp_trace::tables::Text;
         assert_eq!(WaitReason::ChanReceive as u32, Text::CHAN_RECEIVE.0);
         assert_eq!(WaitReason::ChanSend as u32, Text::CHAN_SEND.0);
+        assert_eq!(WaitReason::Select as u32, Text::SELECT.0);
+        assert_eq!(WaitReason::SelectNoCases as u32, Text::SELECT_NO_CASES.0);
         assert_eq!(WaitReason::Sleep as u32, Text::SLEEP.0);
         assert_eq!(WaitReason::Join as u32, Text::JOIN.0);
         assert_eq!(WaitReason::Park as u32, Text::PARK.0);

@@ -22,7 +22,9 @@ pub(crate) enum PostSwitch {
     /// It waits for something whose lock is held: unlock.
     Unlock(*const crate::lock::Spin),
     /// It sleeps: its timer goes on the heap of the P.
-    Sleep(*mut crate::sched::timers::SleepTimer),
+    Sleep(*mut crate::sched::timers::Alarm),
+    /// It waits for several things: its alarm goes on the heap, and the locks are released.
+    WaitForAny(*const crate::sched::ticket::AnyWait),
     /// It waits for a permit: see `sched::park`.
     AwaitPermit(GRef),
     /// It waits for the end of another one: see `spawn`.

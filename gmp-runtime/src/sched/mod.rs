@@ -15,6 +15,7 @@ pub(crate) mod shutdown;
 pub(crate) mod steal;
 pub(crate) mod sysmon;
 pub(crate) mod table;
+pub(crate) mod ticket;
 pub(crate) mod timers;
 pub(crate) mod worker;
 

@@ -13,6 +13,8 @@ use crate::sched::find;
 use crate::sched::g::{Wait, transition};
 use crate::sched::m::{M, PostSwitch};
 use crate::sched::refs::{GRef, MRef};
+use crate::sched::ticket::AnyWait;
+use crate::sched::timers;
 use crate::switch;
 use crate::trace::marks::{ExitHow, Leave, Waker};
 
@@ -54,6 +56,31 @@ pub(crate) fn park(g: GRef, m: MRef, wait: Wait, post: PostSwitch) {
 #[inline(always)]
 pub(crate) fn park_and_unlock(g: GRef, wait: Wait, lock: &Spin) {
     park(g, current::m_of(g), wait, PostSwitch::Unlock(lock));
+}
+
+/// Waits for several things, as `any` says.
+pub(crate) fn park_for_any(g: GRef, wait: Wait, any: &AnyWait) {
+    park(g, current::m_of(g), wait, PostSwitch::WaitForAny(any));
+}
+
+/// Starts the alarm and releases the locks of a goroutine that waits for several things.
+fn begin_any_wait(m: &M, any: *const AnyWait) {
+    // SAFETY: the goroutine waits; whatever wakes it, it takes every lock in the list before it goes on,
+    // so all of this stays until the last lock is released, and nothing is read after that.
+    unsafe {
+        let (locks, count, alarm) = ((*any).locks, (*any).lock_count, (*any).alarm);
+        if !alarm.is_null() {
+            timers::start(m, alarm);
+        }
+        for i in 0..count {
+            (**locks.add(i)).unlock();
+        }
+    }
+}
+
+/// A random number, for the goroutine `me`.
+pub(crate) fn random(me: GRef) -> u32 {
+    current::m_of(me).held_p().random()
 }
 
 /// A goroutine that the caller has taken out of what it waited for, and is about to make runnable.
@@ -139,7 +166,8 @@ pub(crate) fn complete_switch(m: MRef) {
 #[inline(never)]
 fn complete_rare(m: &M, post: PostSwitch) {
     match post {
-        PostSwitch::Sleep(timer) => crate::sched::timers::start(m, timer),
+        PostSwitch::Sleep(alarm) => timers::start(m, alarm),
+        PostSwitch::WaitForAny(any) => begin_any_wait(m, any),
         PostSwitch::AwaitPermit(g) => {
             if await_permit(&g.permit) {
                 ready(m, g, Waker::Goroutine);

@@ -17,29 +17,42 @@ use crate::sched::m::{M, PostSwitch};
 use crate::sched::p::{NO_DEADLINE, P};
 use crate::sched::park;
 use crate::sched::refs::{GRef, PRef};
+use crate::sched::ticket::{self, Ticket};
 use crate::sys::clock::monotonic_ns;
 use crate::sys::futex;
 use crate::time::heap::TimerNode;
 use crate::trace::marks::Waker;
 
-/// The timer of a sleeping goroutine. It lives on the sleeper's stack and does not move while it is in
-/// a heap.
+/// What wakes a goroutine at a deadline. It lives on the goroutine's stack and does not move while it is
+/// in a heap.
 #[derive(Debug)]
 #[repr(C)]
-pub(crate) struct SleepTimer {
+pub(crate) struct Alarm {
     /// First, so that the address of one is the address of the other.
     node: TimerNode,
-    /// In whose heap it is.
+    /// In whose heap it is, or was.
     p: Cell<Option<PRef>>,
+    /// Where the goroutine waits for other things too: it is woken if this is the first one.
+    ticket: Option<NonNull<Ticket>>,
 }
 
-impl SleepTimer {
-    /// The timer that wakes `g` at `deadline`, nanoseconds of the monotonic clock.
-    pub(crate) fn new(g: GRef, deadline: u64) -> SleepTimer {
-        SleepTimer {
+impl Alarm {
+    /// What wakes `g` at `deadline`, nanoseconds of the monotonic clock; where `g` waits for other things
+    /// too, by the name [`ticket::TIMER`].
+    pub(crate) fn new(g: GRef, deadline: u64, ticket: Option<&Ticket>) -> Alarm {
+        Alarm {
             node: TimerNode::new(deadline, g.as_ptr() as u64),
             p: Cell::new(None),
+            ticket: ticket.map(NonNull::from),
         }
+    }
+
+    /// Whether the goroutine is to be woken. Under the lock of the heap that it was in.
+    fn claim(&self) -> bool {
+        // SAFETY: the ticket is on the stack of a goroutine that takes this alarm out of its heap, under
+        // the lock that is held here, before the ticket goes.
+        self.ticket
+            .is_none_or(|ticket| unsafe { ticket.as_ref() }.claim(ticket::TIMER))
     }
 
     fn goroutine(&self) -> GRef {
@@ -50,7 +63,7 @@ impl SleepTimer {
     }
 }
 
-impl Drop for SleepTimer {
+impl Drop for Alarm {
     /// A sleeper that is cancelled unwinds while its timer is still in a heap.
     fn drop(&mut self) {
         if let Some(p) = self.p.get() {
@@ -66,7 +79,7 @@ impl Drop for SleepTimer {
 
 /// Puts `g` to sleep until `deadline`, nanoseconds of the monotonic clock.
 pub(crate) fn sleep_until(g: GRef, deadline: u64, site: &'static Location<'static>) {
-    let mut timer = SleepTimer::new(g, deadline);
+    let mut timer = Alarm::new(g, deadline, None);
     let wait = Wait {
         reason: WaitReason::Sleep,
         object: 0,
@@ -75,8 +88,8 @@ pub(crate) fn sleep_until(g: GRef, deadline: u64, site: &'static Location<'stati
     park::park(g, current::m_of(g), wait, PostSwitch::Sleep(&raw mut timer));
 }
 
-/// Puts the timer of a goroutine that went to sleep, and has been left, on the heap of this P.
-pub(crate) fn start(m: &M, timer: *mut SleepTimer) {
+/// Puts the alarm of a goroutine that waits, and has been left, on the heap of this P.
+pub(crate) fn start(m: &M, timer: *mut Alarm) {
     let p = m.held_p();
     let deadline;
     {
@@ -105,17 +118,20 @@ pub(crate) fn run_due(m: &M, p: &P) -> u32 {
     }
     let mut fired = 0;
     loop {
-        let (g, deadline) = {
+        let (g, deadline, is_first) = {
             let mut heap = p.timers.lock();
             let Some(node) = heap.pop_due(now) else {
                 p.publish_next_timer(&heap);
                 return fired;
             };
-            // SAFETY: every node in the heap is the first field of a `SleepTimer` whose goroutine
-            // waits; it cannot run, so the timer stays, until it is made ready below.
-            let timer = unsafe { node.cast::<SleepTimer>().as_ref() };
-            (timer.goroutine(), timer.node.deadline_ns())
+            // SAFETY: every node in the heap is the first field of an `Alarm`, which its goroutine drops
+            // under the lock that is held here.
+            let alarm = unsafe { node.cast::<Alarm>().as_ref() };
+            (alarm.goroutine(), alarm.node.deadline_ns(), alarm.claim())
         };
+        if !is_first {
+            continue;
+        }
         m.tracer.timer_fired(m, g, now - deadline);
         park::ready(m, g, Waker::Timer);
         fired += 1;
