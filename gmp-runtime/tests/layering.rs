@@ -143,7 +143,7 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
         "sched::ticket",
         "a post-switch action carries the address of what a goroutine waits for",
     ),
-    ("select::macros", "lib", "macros are exported at the root"),
+    ("select", "lib", "macros are exported at the root"),
 ];
 
 /// Row 6 knows of the scheduler only what it needs: (who, which of `sched`). Everything in row 6 may name
