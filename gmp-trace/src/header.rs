@@ -2,7 +2,9 @@
 //!
 //! It is written twice, one copy after the other, so that damage to one of them costs nothing.
 
-use crate::spec::{ARITY_UNDEFINED, HEAD_TABLE, VERSION};
+use crate::spec::VERSION;
+#[cfg(feature = "write")]
+use crate::spec::{ARITY_UNDEFINED, HEAD_TABLE};
 
 /// The first bytes of a trace. The first is not ASCII and line ends of both kinds follow, so that a
 /// transfer that takes the file for text shows.
@@ -33,6 +35,9 @@ pub struct HeaderInfo {
     pub block_bytes: u32,
     /// Where the first block begins, from the start of the file.
     pub first_block: u32,
+    /// What the trace's clock said at time zero of the trace; 0 where that is not known: then it is
+    /// the begin of the first generation that is read.
+    pub start: u64,
 }
 
 impl HeaderInfo {
@@ -45,25 +50,24 @@ impl HeaderInfo {
             process_id: 0,
             block_bytes: 0,
             first_block: HEADER_BYTES as u32,
+            start: 0,
         }
     }
 }
 
-/// The table of arities that this version writes: two heads a byte, the lower head in the lower
-/// half.
-pub(crate) const fn arity_table() -> [u8; 128] {
-    let mut table = [0; 128];
+/// How many numbers follow each head in a trace of this version.
+#[cfg(feature = "write")]
+pub(crate) const fn arities() -> [u8; 256] {
+    let mut arities = [ARITY_UNDEFINED; 256];
+    arities[crate::spec::END_OF_DATA as usize] = 0;
     let mut head = 0;
     while head < 256 {
-        let arity = match HEAD_TABLE[head] {
-            Some(known) => known.arity,
-            None if head == crate::spec::END_OF_DATA as usize => 0,
-            None => ARITY_UNDEFINED,
-        };
-        table[head / 2] |= arity << (4 * (head % 2));
+        if let Some(known) = HEAD_TABLE[head] {
+            arities[head] = known.arity;
+        }
         head += 1;
     }
-    table
+    arities
 }
 
 /// The bytes of the header that says `info`.
@@ -71,6 +75,12 @@ pub(crate) const fn arity_table() -> [u8; 128] {
 /// A `ticks_per_second` of 0 is written as 1: there is no clock without units.
 #[cfg(feature = "write")]
 pub fn encode(info: &HeaderInfo) -> [u8; HEADER_BYTES] {
+    encode_with(info, &arities())
+}
+
+/// [`encode`], for a trace whose records are as long as `arities` says: one of another version.
+#[cfg(feature = "write")]
+pub(crate) fn encode_with(info: &HeaderInfo, arities: &[u8; 256]) -> [u8; HEADER_BYTES] {
     let mut copy = Vec::with_capacity(HEADER_COPY_BYTES);
     copy.extend_from_slice(&MAGIC);
     copy.extend_from_slice(&info.version.0.to_le_bytes());
@@ -80,8 +90,14 @@ pub fn encode(info: &HeaderInfo) -> [u8; HEADER_BYTES] {
     copy.extend_from_slice(&info.process_id.to_le_bytes());
     copy.extend_from_slice(&info.block_bytes.to_le_bytes());
     copy.extend_from_slice(&info.first_block.max(HEADER_BYTES as u32).to_le_bytes());
-    copy.resize(ARITY_AT, 0);
-    copy.extend_from_slice(&arity_table());
+    copy.extend_from_slice(&info.start.to_le_bytes());
+    debug_assert_eq!(copy.len(), ARITY_AT);
+    // Two heads a byte, the lower head in the lower half.
+    copy.extend(
+        arities
+            .chunks_exact(2)
+            .map(|pair| pair[0] & 15 | pair[1] << 4),
+    );
     copy.resize(CHECKSUM_AT, 0);
     let checksum = crc32fast::hash(&copy);
     copy.extend_from_slice(&checksum.to_le_bytes());
@@ -93,24 +109,13 @@ pub fn encode(info: &HeaderInfo) -> [u8; HEADER_BYTES] {
     bytes
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "write"))]
 mod tests {
     use super::*;
+    use crate::spec::Kind;
 
     #[test]
-    fn arities_are_those_of_the_heads() {
-        let table = arity_table();
-        let of = |head: u8| (table[head as usize / 2] >> (4 * (head % 2))) & 15;
-        assert_eq!(of(0), 0);
-        assert_eq!(of(crate::spec::Kind::ParkStart.head(0, false)), 3);
-        assert_eq!(of(crate::spec::Kind::ParkStart.head(1, true)), 4);
-        assert_eq!(of(crate::spec::Kind::Log.head(0, false)), 15);
-        assert_eq!(of(0xff), 14);
-    }
-
-    #[cfg(feature = "write")]
-    #[test]
-    fn a_header_is_two_copies_with_their_checksum() {
+    fn a_header_is_two_copies_with_arities_and_checksum() {
         let bytes = encode(&HeaderInfo::new(62_500_000));
         let (a, b) = bytes.split_at(HEADER_COPY_BYTES);
         assert_eq!(a, b);
@@ -119,6 +124,11 @@ mod tests {
             crc32fast::hash(&a[..CHECKSUM_AT]).to_le_bytes(),
             a[CHECKSUM_AT..]
         );
-        assert_eq!(&a[ARITY_AT..ARITY_AT + 128], arity_table());
+        let of = |head: u8| (a[ARITY_AT + head as usize / 2] >> (4 * (head % 2))) & 15;
+        assert_eq!(of(0), 0);
+        assert_eq!(of(Kind::ParkStart.head(0, false)), 3);
+        assert_eq!(of(Kind::ParkStart.head(1, true)), 4);
+        assert_eq!(of(Kind::Log.head(0, false)), 15);
+        assert_eq!(of(0xff), 14);
     }
 }

@@ -17,18 +17,24 @@ pub mod time;
 pub mod varint;
 
 #[cfg(any(feature = "read", feature = "write"))]
-mod block;
+pub mod block;
 #[cfg(any(feature = "read", feature = "write"))]
 pub mod header;
 
 #[cfg(feature = "write")]
 pub mod write;
 
+#[cfg(all(feature = "read", feature = "write"))]
+pub mod pack;
 #[cfg(feature = "testgen")]
 pub mod testgen;
+#[cfg(feature = "text")]
+pub mod text;
 
 #[cfg(feature = "read")]
 pub mod anomaly;
+#[cfg(feature = "read")]
+pub mod check;
 #[cfg(feature = "read")]
 mod error;
 #[cfg(feature = "go")]

@@ -407,7 +407,7 @@ pub const SPECS: &[Spec] = &[
     spec(Kind::SchedSample, "SchedSample", 0x8b, "The switch that ended here took the scheduler this long.")
         .args(&["dt", "took_units"]).group(Group::Thread),
     // ---- system calls, network, timers
-    spec(Kind::SyscallEnter, "SyscallEnter", 0x90, "The current goroutine enters a system call.")
+    spec(Kind::SyscallEnter, "SyscallEnter", 0x90, "The current goroutine enters a system call; the P takes its next sequence number, which is not written.")
         .args(&["dt", "call_site", "stack"]).group(Group::Waiting),
     spec(Kind::SyscallExit, "SyscallExit", 0x91, "The current goroutine is back and goes on with a P.").group(Group::Waiting),
     spec(Kind::SyscallExitBlocked, "SyscallExitBlocked", 0x92, "The current goroutine is back, has no P and is runnable.").group(Group::Waiting),

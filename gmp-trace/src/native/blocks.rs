@@ -11,7 +11,7 @@ use crate::header::{HEADER_BYTES, HEADER_COPY_BYTES, MAGIC};
 use crate::id::{GId, MId, PId};
 use crate::limits::{MAX_BLOCK_BYTES, MAX_FIRST_BLOCK, MAX_PAYLOAD_BYTES};
 use crate::native::parse::{self, RawBlock, RawHeader};
-use crate::native::source::Source;
+use crate::native::source::{Source, WINDOW};
 use crate::spec::VERSION;
 
 /// One block, its payload no longer compressed.
@@ -67,6 +67,8 @@ pub(crate) struct TraceHead {
     pub(crate) version: (u16, u16),
     pub(crate) ticks_per_second: u64,
     pub(crate) process_id: u64,
+    /// Time zero, if it is known.
+    pub(crate) start: Option<u64>,
 }
 
 impl Blocks {
@@ -90,6 +92,7 @@ impl Blocks {
             version: header.version,
             ticks_per_second: header.ticks_per_second,
             process_id: header.process_id,
+            start: Some(header.start).filter(|start| *start != 0),
         };
         let arities = Box::new(header.arities);
         Ok((
@@ -139,7 +142,6 @@ impl Blocks {
 
     /// Steps over at least one byte, to where the next marker may be.
     fn skip_to_marker(&mut self) -> Result<(), Error> {
-        const WINDOW: usize = 64 << 10;
         let bytes = self.source.fill(WINDOW)?;
         let found = bytes
             .windows(MARKER.len())

@@ -14,7 +14,7 @@
 //! | `merge`, `batch` | events of a generation |
 
 mod batch;
-mod blocks;
+pub(crate) mod blocks;
 mod bodies;
 mod clock;
 mod cursor;
@@ -22,7 +22,7 @@ mod generation;
 mod lookup;
 mod merge;
 mod order;
-mod parse;
+pub(crate) mod parse;
 pub(crate) mod source;
 mod states;
 mod step;
@@ -57,7 +57,10 @@ impl NativeReader {
         let mut anomalies = Anomalies::default();
         let (blocks, head) = Blocks::open(source, &mut anomalies)?;
         let (major, minor) = head.version;
-        let clock = Clock::new(head.ticks_per_second);
+        let mut clock = Clock::new(head.ticks_per_second);
+        if let Some(start) = head.start {
+            clock.set_origin(start);
+        }
         let mut info = TraceInfo::new(TraceFormat::Native { major, minor }, clock.resolution());
         info.process_id = (head.process_id != 0).then_some(head.process_id);
         let shared = Shared {

@@ -9,7 +9,9 @@
 //! 1. A start with number n goes when the goroutine is runnable and its last number is n - 1; a
 //!    ready when it waits. Without a number the order of the M's records is enough.
 //! 2. A P's start with number n goes when the P is idle, its last number is n - 1, and this M has no
-//!    P; a P's steal when the P's M still has it (in a system call, if the steal says so).
+//!    P; a P's steal when its last number is n - 1 and its M still has it (in a system call, if the
+//!    steal says so). The M that enters a system call takes a number of its P without writing it, so
+//!    that it is certain out of which of several system calls the P was taken.
 //! 3. An exit from a system call without a P goes once the P was taken, and so does running on
 //!    without a P.
 //! 4. An implicit system call goes while its goroutine runs.
@@ -361,6 +363,7 @@ impl Order {
             let entry = self.procs.at(place);
             if entry.on == turn.cursor {
                 entry.state = proc_to;
+                entry.seq = entry.seq.wrapping_add(u32::from(enter));
                 self.proc_changed(p, place);
             }
         } else if !enter {

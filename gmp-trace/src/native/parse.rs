@@ -21,6 +21,7 @@ pub(super) struct RawHeader {
     pub(super) ticks_per_second: u64,
     pub(super) process_id: u64,
     pub(super) first_block: u32,
+    pub(super) start: u64,
     /// How many numbers follow each head.
     pub(super) arities: [u8; 256],
     /// Whether the checksum is right.
@@ -37,8 +38,8 @@ pub(super) fn file_header(copy: &[u8]) -> Option<RawHeader> {
 fn raw_header(copy: &[u8]) -> Parsed<'_, RawHeader> {
     let (rest, (_, major, minor, _flags)) =
         (tag(&MAGIC[..]), le_u16, le_u16, le_u32).parse(copy)?;
-    let (_, (ticks_per_second, process_id, _block_bytes, first_block)) =
-        (le_u64, le_u64, le_u32, le_u32).parse(rest)?;
+    let (_, (ticks_per_second, process_id, _block_bytes, first_block, start)) =
+        (le_u64, le_u64, le_u32, le_u32, le_u64).parse(rest)?;
     let (table, _) = take(ARITY_AT).parse(copy)?;
     let (_, packed) = take(128usize).parse(table)?;
     let (checksum, covered) = take(CHECKSUM_AT).parse(copy)?;
@@ -53,6 +54,7 @@ fn raw_header(copy: &[u8]) -> Parsed<'_, RawHeader> {
         ticks_per_second,
         process_id,
         first_block,
+        start,
         arities,
         intact,
     };
@@ -113,13 +115,13 @@ fn raw_block(bytes: &[u8]) -> Parsed<'_, RawBlock> {
 
 /// The numbers of a record. More places than a record has numbers, so that the compiler sees that
 /// the place of a number is always one of them.
-pub(super) type Args = [u64; 16];
+pub(crate) type Args = [u64; 16];
 
 const _: () = assert!(MAX_ARGUMENTS < 16);
 
 /// Why no record could be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stop {
+pub(crate) enum Stop {
     /// The data ends here, at a record's beginning.
     End,
     /// The data ends inside the record.
@@ -130,15 +132,15 @@ pub(super) enum Stop {
 
 /// A record's head, the tail of one with a length of its own, and what follows the record.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct RawRecord<'a> {
-    pub(super) head: u8,
-    pub(super) tail: &'a [u8],
-    pub(super) rest: &'a [u8],
+pub(crate) struct RawRecord<'a> {
+    pub(crate) head: u8,
+    pub(crate) tail: &'a [u8],
+    pub(crate) rest: &'a [u8],
 }
 
 /// Reads one record: its numbers go to `args`, of which those beyond its arity are left as they were.
 #[inline(always)]
-pub(super) fn record<'a>(
+pub(crate) fn record<'a>(
     input: &'a [u8],
     arities: &[u8; 256],
     args: &mut Args,
@@ -214,7 +216,7 @@ fn numbers<'a>(mut input: &'a [u8], into: &mut [u64]) -> Result<&'a [u8], Err<()
 
 /// The first `count` numbers at the beginning of a tail, and what follows them; `None` where they
 /// are not there.
-pub(super) fn leading_numbers<'a>(
+pub(crate) fn leading_numbers<'a>(
     tail: &'a [u8],
     count: usize,
     args: &mut Args,

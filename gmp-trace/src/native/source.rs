@@ -4,16 +4,20 @@ use std::io::{self, Read};
 
 use crate::error::Error;
 
-/// Bytes that are read at once, and skipped at once.
-const READ_BYTES: usize = 256 << 10;
+/// The most that can be looked at at once.
+pub(crate) const WINDOW: usize = 128 << 10;
 
-/// A source of bytes with a buffer. Memory: as much as was asked for at once, not more than twice.
+/// Memory that is taken at once for bytes that are said to come.
+const AT_ONCE: usize = 64 << 10;
+
+/// A source of bytes with a window of [`WINDOW`] bytes.
 pub(crate) struct Source {
     inner: Box<dyn Read + Send>,
-    buffer: Vec<u8>,
-    /// First byte of the buffer that was not consumed.
+    window: Vec<u8>,
+    /// The part of the window that was read and not consumed.
     start: usize,
-    /// Offset of that byte in the file.
+    end: usize,
+    /// Offset of `start` in the file.
     offset: u64,
     ended: bool,
 }
@@ -30,8 +34,9 @@ impl Source {
     pub(crate) fn new(inner: Box<dyn Read + Send>) -> Source {
         Source {
             inner,
-            buffer: Vec::new(),
+            window: vec![0; WINDOW],
             start: 0,
+            end: 0,
             offset: 0,
             ended: false,
         }
@@ -42,35 +47,35 @@ impl Source {
         self.offset
     }
 
-    /// At least the next `wanted` bytes, fewer only where the source ends.
+    /// At least the next `wanted` bytes, up to [`WINDOW`], fewer only where the source ends.
     pub(crate) fn fill(&mut self, wanted: usize) -> Result<&[u8], Error> {
-        while self.buffer.len() - self.start < wanted && !self.ended {
-            self.read_more()?;
+        while self.end - self.start < wanted.min(WINDOW) && !self.ended {
+            self.window.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+            self.end += self.read_into_window()?;
         }
-        Ok(self.buffer.get(self.start..).unwrap_or_default())
+        Ok(&self.window[self.start..self.end])
     }
 
-    fn read_more(&mut self) -> Result<(), Error> {
-        self.buffer.drain(..self.start);
-        self.start = 0;
-        let had = self.buffer.len();
-        self.buffer.resize(had + READ_BYTES, 0);
+    fn read_into_window(&mut self) -> Result<usize, Error> {
+        let free = &mut self.window[self.end..];
         let read = loop {
-            match self.inner.read(&mut self.buffer[had..]) {
+            match self.inner.read(free) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 other => break other,
             }
         };
-        let got = read.as_ref().map_or(0, |n| (*n).min(READ_BYTES));
-        self.buffer.truncate(had + got);
+        let offset = self.offset + (self.end - self.start) as u64;
+        let got = read
+            .map_err(|error| Error::io(offset, error))?
+            .min(free.len());
         self.ended = got == 0;
-        read.map(|_| ())
-            .map_err(|error| Error::io(self.offset + had as u64, error))
+        Ok(got)
     }
 
     /// Steps over `n` bytes, which must have been filled.
     pub(crate) fn consume(&mut self, n: usize) {
-        let n = n.min(self.buffer.len() - self.start);
+        let n = n.min(self.end - self.start);
         self.start += n;
         self.offset += n as u64;
     }
@@ -79,7 +84,7 @@ impl Source {
     pub(crate) fn skip(&mut self, n: usize) -> Result<usize, Error> {
         let mut left = n;
         while left > 0 {
-            let here = self.fill(left.min(READ_BYTES))?.len().min(left);
+            let here = self.fill(1)?.len().min(left);
             if here == 0 {
                 break;
             }
@@ -89,12 +94,29 @@ impl Source {
         Ok(n - left)
     }
 
-    /// Takes the next `n` bytes, fewer only where the source ends. `n` was held against a limit.
+    /// Takes the next `n` bytes, fewer only where the source ends. Memory grows with what comes, not
+    /// with `n`.
     pub(crate) fn take(&mut self, n: usize) -> Result<Vec<u8>, Error> {
-        let available = self.fill(n)?;
-        let bytes = available[..available.len().min(n)].to_vec();
-        self.consume(bytes.len());
+        let mut bytes = Vec::with_capacity(n.min(AT_ONCE));
+        self.take_into(n, &mut bytes)?;
         Ok(bytes)
+    }
+
+    /// Appends the next `n` bytes to `out`; false where the source ends before.
+    pub(crate) fn take_into(&mut self, n: usize, out: &mut Vec<u8>) -> Result<bool, Error> {
+        let here = &self.window[self.start..self.end];
+        let at_hand = here.len().min(n);
+        out.extend_from_slice(&here[..at_hand]);
+        self.consume(at_hand);
+        let left = (n - at_hand) as u64;
+        if left == 0 || self.ended {
+            return Ok(left == 0);
+        }
+        let read = self.inner.by_ref().take(left).read_to_end(out);
+        let read = read.map_err(|error| Error::io(self.offset, error))? as u64;
+        self.offset += read;
+        self.ended = read < left;
+        Ok(read == left)
     }
 
     /// Says that the source does not begin at the beginning of the file.
@@ -102,16 +124,47 @@ impl Source {
     pub(crate) fn set_offset(&mut self, offset: u64) {
         self.offset = offset;
     }
+}
 
-    /// Appends the next `n` bytes to `out`; false where the source ends before. `n` was held against
-    /// a limit.
-    #[cfg(feature = "go")]
-    pub(crate) fn take_into(&mut self, n: usize, out: &mut Vec<u8>) -> Result<bool, Error> {
-        let available = self.fill(n)?;
-        let bytes = available.get(..available.len().min(n)).unwrap_or_default();
-        out.extend_from_slice(bytes);
-        let got = bytes.len();
-        self.consume(got);
-        Ok(got == n)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Gives one to seven bytes at a time, and is interrupted now and then.
+    struct Slow(io::Cursor<Vec<u8>>, usize);
+
+    impl Read for Slow {
+        fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+            self.1 += 1;
+            if self.1.is_multiple_of(3) {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+            let few = into.len().min(1 + self.1 % 7);
+            self.0.read(&mut into[..few])
+        }
+    }
+
+    #[test]
+    fn a_slow_source_gives_the_same_bytes() {
+        let bytes: Vec<u8> = (0..200_000u32).map(|n| n as u8 ^ (n >> 8) as u8).collect();
+        let mut source = Source::new(Box::new(Slow(io::Cursor::new(bytes.clone()), 0)));
+        assert_eq!(
+            source.fill(10).map(|b| b[..10].to_vec()).ok(),
+            Some(bytes[..10].to_vec())
+        );
+        source.consume(4);
+        assert_eq!(
+            source.take(100_000).ok().as_deref(),
+            Some(&bytes[4..100_004])
+        );
+        assert_eq!(source.skip(50_000).ok(), Some(50_000));
+        assert_eq!(source.offset(), 150_004);
+        assert_eq!(
+            source.take(1 << 40).ok().as_deref(),
+            Some(&bytes[150_004..])
+        );
+        assert_eq!(source.skip(1).ok(), Some(0));
+        assert_eq!(source.fill(1).map(<[u8]>::len).ok(), Some(0));
+        assert_eq!(source.offset(), 200_000);
     }
 }

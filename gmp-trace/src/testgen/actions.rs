@@ -384,6 +384,7 @@ impl Scheduler {
             },
         );
         self.procs[p].syscall = true;
+        self.next_proc_seq(p);
         self.goroutines[g].state = GState::Syscall;
     }
 

@@ -81,6 +81,7 @@ impl Scheduler {
     pub(super) fn new(seed: u64, config: &Config) -> Scheduler {
         let header = HeaderInfo {
             process_id: 42,
+            start: BEGIN + 1,
             ..HeaderInfo::new(TICKS_PER_SECOND)
         };
         let recorder = match Recorder::new(Vec::new(), &header, config.block_bytes) {

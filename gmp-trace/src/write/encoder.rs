@@ -92,17 +92,7 @@ impl Encoder {
         self.last_goroutine = head.g.map_or(0, GId::get);
         self.waits = [WaitWords::UNDEFINED; WAIT_SLOTS];
 
-        header[field::CAPACITY].copy_from_slice(&(capacity as u32).to_le_bytes());
-        header[field::KIND] = head.kind as u8;
-        header[field::GENERATION].copy_from_slice(&head.generation.to_le_bytes());
-        header[field::SEQUENCE].copy_from_slice(&head.sequence.to_le_bytes());
-        header[field::M].copy_from_slice(&head.m.map_or(u64::MAX, MId::get).to_le_bytes());
-        header[field::BASE_TIME].copy_from_slice(&head.base_time.to_le_bytes());
-        header[field::G].copy_from_slice(&self.last_goroutine.to_le_bytes());
-        header[field::P].copy_from_slice(&head.p.map_or(u32::MAX, PId::get).to_le_bytes());
-        header[field::MARKER].copy_from_slice(&MARKER);
-        let checksum = crc32fast::hash(&header[..field::OPEN_CHECKSUM.start]);
-        header[field::OPEN_CHECKSUM].copy_from_slice(&checksum.to_le_bytes());
+        fill_open_part(header, head, capacity as u32);
     }
 
     /// Whether any one call has room in `chunk`. [`Encoder::log`] says itself whether it had.
@@ -268,6 +258,25 @@ impl Encoder {
     pub(super) fn refuse(&mut self, events: u64) {
         self.refused += events;
     }
+}
+
+/// Writes what is known when a block is opened, and its checksum.
+pub(super) fn fill_open_part(
+    header: &mut [u8; BLOCK_HEADER_BYTES],
+    head: &BlockHead,
+    capacity: u32,
+) {
+    header[field::CAPACITY].copy_from_slice(&capacity.to_le_bytes());
+    header[field::KIND] = head.kind as u8;
+    header[field::GENERATION].copy_from_slice(&head.generation.to_le_bytes());
+    header[field::SEQUENCE].copy_from_slice(&head.sequence.to_le_bytes());
+    header[field::M].copy_from_slice(&head.m.map_or(u64::MAX, MId::get).to_le_bytes());
+    header[field::BASE_TIME].copy_from_slice(&head.base_time.to_le_bytes());
+    header[field::G].copy_from_slice(&head.g.map_or(0, GId::get).to_le_bytes());
+    header[field::P].copy_from_slice(&head.p.map_or(u32::MAX, PId::get).to_le_bytes());
+    header[field::MARKER].copy_from_slice(&MARKER);
+    let checksum = crc32fast::hash(&header[..field::OPEN_CHECKSUM.start]);
+    header[field::OPEN_CHECKSUM].copy_from_slice(&checksum.to_le_bytes());
 }
 
 /// Writes `args` from place 1 of the window on; returns the place after the last.

@@ -27,6 +27,8 @@
 mod control;
 mod encoder;
 mod other;
+#[cfg(feature = "read")]
+pub(crate) mod raw;
 mod recorder;
 mod scheduling;
 mod seal;

@@ -67,7 +67,8 @@ impl Encoder {
         self.counted(chunk, now, Kind::SchedSample, units);
     }
 
-    /// The current goroutine enters a system call, at site `site` and stack `stack` (0: none).
+    /// The current goroutine enters a system call, at site `site` and stack `stack` (0: none). Takes the
+    /// next sequence number of this M's P (see [`Encoder::proc_start`]), without writing it.
     #[inline]
     pub fn syscall_enter(&mut self, chunk: &mut [u8], now: u64, site: u32, stack: u32) {
         let args = [self.delta(now), u64::from(site), u64::from(stack)];

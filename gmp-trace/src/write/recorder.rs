@@ -64,9 +64,9 @@ impl<W: Write> Recorder<W> {
     pub fn new(mut out: W, info: &HeaderInfo, chunk_bytes: usize) -> io::Result<Recorder<W>> {
         let tight = HeaderInfo::new(info.ticks_per_second);
         let info = HeaderInfo {
-            version: info.version,
-            process_id: info.process_id,
-            ..tight
+            first_block: tight.first_block,
+            block_bytes: tight.block_bytes,
+            ..*info
         };
         out.write_all(&encode(&info))?;
         Ok(Recorder {

@@ -258,8 +258,9 @@ impl Encoder {
         self.counted(chunk, now, Kind::GlobalBatch, u64::from(n));
     }
 
-    /// This M begins to work with P `p`. `seq`: per P and generation, its status is 0 and each start
-    /// and each steal of the P is one more than the last.
+    /// This M begins to work with P `p`. `seq`: per P and generation, its status is 0, and each start
+    /// of the P, each steal of it and each *entry into a system call* of the M that holds it
+    /// ([`Encoder::syscall_enter`], which does not write the number) is one more than the last.
     #[inline]
     pub fn proc_start(&mut self, chunk: &mut [u8], now: u64, p: u32, seq: u32) {
         let args = [self.delta(now), u64::from(p), u64::from(seq)];
@@ -272,7 +273,8 @@ impl Encoder {
         self.stamped(chunk, now, Kind::ProcStop, 0);
     }
 
-    /// P `victim` was taken from M `from` (`None`: not known), with the P's next sequence number.
+    /// P `victim` was taken from M `from` (`None`: not known), with the P's next sequence number
+    /// (see [`Encoder::proc_start`]).
     #[inline]
     pub fn proc_steal(
         &mut self,
