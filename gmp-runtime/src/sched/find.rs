@@ -40,6 +40,7 @@ pub(crate) fn next_here(m: &M, leaving: GRef, how: Leave) -> Option<GRef> {
 #[inline(always)]
 fn needs_thought(m: &M, p: &P) -> bool {
     p.wants_attention()
+        || p.slice_is_over()
         || (p.tick().is_multiple_of(GLOBAL_QUEUE_TICK) && m.sched.global_len() != 0)
         || p.timers_may_be_due()
 }
@@ -97,24 +98,41 @@ pub(crate) fn find(m: &M) -> Option<Choice> {
             return Some(Choice::new(g, Found::Global));
         }
 
-        // 4. This P's own queue.
+        // 4. After a long chain of goroutines that made one another ready, one that is not of it.
+        let slice_is_over = p.slice_is_over();
+        if slice_is_over {
+            if let Some(g) = p.take_oldest() {
+                return Some(Choice::new(g, Found::Local));
+            }
+            if sched.global_len() != 0
+                && let Some(g) = sched.get_global()
+            {
+                return Some(Choice::new(g, Found::Global));
+            }
+        }
+
+        // 5. This P's own queue.
         if let Some((g, from_runnext)) = p.take_next() {
             let found = if from_runnext {
                 Found::Runnext
             } else {
                 Found::Local
             };
-            return Some(Choice::new(g, found));
+            return Some(Choice {
+                g,
+                found,
+                inherits_slice: from_runnext && !slice_is_over,
+            });
         }
 
-        // 5. The global queue, in a batch.
+        // 6. The global queue, in a batch.
         if sched.global_len() != 0
             && let Some(g) = sched.get_global_batch(m, &p)
         {
             return Some(Choice::new(g, Found::Global));
         }
 
-        // 6. The other Ps, while not too many look there already.
+        // 7. The other Ps, while not too many look there already.
         if m.spinning.get() || sched.idle.begin_spinning(sched.proc_count()) {
             spins_now(m);
             match steal::steal_work(m, &p) {
@@ -124,7 +142,7 @@ pub(crate) fn find(m: &M) -> Option<Choice> {
             }
         }
 
-        // 7. Nothing anywhere: give up the P, look once more, sleep.
+        // 8. Nothing anywhere: give up the P, look once more, sleep.
         if !go_idle(m) {
             return None;
         }

@@ -18,6 +18,10 @@ pub(crate) const NO_DEADLINE: u64 = u64::MAX;
 /// While timers wait, one switch in so many looks at the clock.
 const SWITCHES_BETWEEN_TIMER_LOOKS: u32 = 16;
 
+/// So many goroutines in a row come from `runnext`; then the slice that they share is over, and the others
+/// of the queue have a turn. Go ends it by its clock after 10 ms.
+const LONGEST_CHAIN: u32 = 256;
+
 /// One P.
 ///
 /// Fields that are not atomic and not locked are touched by the M that holds the P, and by nobody
@@ -30,6 +34,8 @@ pub(crate) struct P {
     tick: AtomicU32,
     /// Goroutines started since the clock was last looked at for timers.
     switches: Cell<u32>,
+    /// Goroutines in a row that share a slice.
+    chain: Cell<u32>,
     /// Not zero: look at the scheduler before the queue. Written by anybody.
     attention: AtomicU32,
     /// Runnable goroutines.
@@ -66,6 +72,7 @@ impl P {
             id,
             tick: AtomicU32::new(0),
             switches: Cell::new(0),
+            chain: Cell::new(0),
             attention: AtomicU32::new(0),
             runq: RunQueue::new(),
             timers: SpinLock::new(Rank::Timers, TimerHeap::new()),
@@ -107,11 +114,26 @@ impl P {
     #[inline(always)]
     pub(crate) fn count_start(&self, inherits_slice: bool) {
         self.switches.set(self.switches.get().wrapping_add(1));
-        if !inherits_slice {
+        if inherits_slice {
+            self.chain.set(self.chain.get() + 1);
+        } else {
+            self.chain.set(0);
             // ordering: Relaxed: only the M that holds the P writes it.
             self.tick
                 .store(self.tick().wrapping_add(1), Ordering::Relaxed);
         }
+    }
+
+    /// Whether the slice that the last goroutines shared is over: one from the ring or the global queue
+    /// comes before `runnext`.
+    #[inline(always)]
+    pub(crate) fn slice_is_over(&self) -> bool {
+        self.chain.get() >= LONGEST_CHAIN
+    }
+
+    /// The oldest goroutine of the ring.
+    pub(crate) fn take_oldest(&self) -> Option<GRef> {
+        self.queue().get_oldest().map(GRef::from_non_null)
     }
 
     /// Whether somebody wants the M of this P to look at the scheduler.

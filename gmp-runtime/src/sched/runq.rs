@@ -294,6 +294,12 @@ impl<T> Owner<'_, T> {
         })
     }
 
+    /// Takes the oldest of the ring, before `next`.
+    #[inline]
+    pub(crate) fn get_oldest(self) -> Option<NonNull<T>> {
+        self.take_oldest()
+    }
+
     /// How many goroutines the ring has room for before it overflows, at least.
     #[inline]
     pub(crate) fn room(self) -> usize {

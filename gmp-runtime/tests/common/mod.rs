@@ -12,14 +12,10 @@ use gmp_runtime::Runtime;
 /// The numbers of Ps with which a test is repeated.
 pub(crate) const PROCS: [usize; 3] = [1, 2, 4];
 
-/// Runs `f` as the main goroutine of a runtime with `procs` Ps and small stacks.
+/// Runs `f` as the main goroutine of a runtime with `procs` Ps.
 #[track_caller]
 pub(crate) fn run<T: Send>(procs: usize, f: impl FnOnce() -> T + Send) -> T {
-    let runtime = Runtime::builder()
-        .procs(procs)
-        .stack_size(64 << 10)
-        .build()
-        .unwrap();
+    let runtime = Runtime::builder().procs(procs).build().unwrap();
     // SAFETY: tests keep nothing of a thread across calls that may park.
     unsafe { runtime.run(f) }
 }
