@@ -200,13 +200,14 @@ impl Timekeeper {
     /// A deadline was published while others may sleep: somebody awake must know of it (Go's
     /// `wakeNetPoller`).
     fn deadline_added(&self, sched: &Sched, deadline: u64) {
+        // ordering: SeqCst; pairs with the fence in `keep_time`: either the timekeeper sees the
+        // deadline that was published before, or its own is seen here; and with SleepFence: either an M
+        // that releases its P sees the deadline, or its P is seen here.
+        fence(Ordering::SeqCst);
         if sched.idle.idle_ps() == 0 {
             // Every P runs goroutines, and looks at its own timers.
             return;
         }
-        // ordering: SeqCst; pairs with the fence in `keep_time`: either the timekeeper sees the
-        // deadline that was published before, or its own is seen here.
-        fence(Ordering::SeqCst);
         // ordering: Relaxed: after the fence.
         if self.held.load(Ordering::Relaxed) == 0 {
             sched.wake_p_if_needed();
