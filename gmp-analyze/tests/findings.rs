@@ -7,7 +7,7 @@ use gmp_analyze::analysis::findings::{Finding, RULES};
 use gmp_analyze::analysis::report::Report;
 use gmp_analyze::input::TraceFacts;
 use gmp_trace::Body;
-use gmp_trace::event::Found;
+use gmp_trace::event::{Found, Waker};
 use gmp_trace::tables::Text;
 use std::collections::BTreeSet;
 
@@ -143,6 +143,29 @@ fn deadlock() {
     assert!(named(&two_locks(true).report(), "deadlock").is_empty());
     // A sleeper wakes by itself.
     assert!(named(&producers(50).report(), "deadlock").is_empty());
+}
+
+#[test]
+fn what_a_foreign_thread_has_woken_is_no_deadlock() {
+    let mut script = Script::new(1);
+    script
+        .at(0)
+        .create(1, "app::main", 1)
+        .start(1, Found::Local);
+    script.at(1).park(Text::CHAN_RECEIVE, 10, 11);
+    assert_eq!(named(&script.report(), "deadlock").len(), 1);
+    let by = Some(Waker::External);
+    script.at(2).bare(Body::GoReady {
+        goroutine: g(1),
+        by,
+        stack: None,
+    });
+    script
+        .at(3)
+        .start(1, Found::Global)
+        .at(4)
+        .park(Text::CHAN_RECEIVE, 10, 11);
+    assert!(named(&script.report(), "deadlock").is_empty());
 }
 
 /// One P is idle for `idle_us` while a goroutine waits to run on the other.

@@ -21,8 +21,6 @@ pub enum Unit {
     Flag,
     /// A duration, or a time from the begin of the trace. Field: `NAME_ns`.
     Time,
-    /// A part of one. Field: `NAME_share`.
-    Share,
     /// A duration and what part it is of a whole. Fields: `NAME_ns` and `NAME_share`.
     TimeAndShare,
 }
@@ -77,8 +75,6 @@ pub enum Cell {
     Flag(bool),
     /// For [`Unit::Time`].
     Time(Nanos),
-    /// For [`Unit::Share`].
-    Share(f64),
     /// For [`Unit::TimeAndShare`].
     TimeAndShare(Nanos, f64),
 }
@@ -99,7 +95,7 @@ impl Cell {
             Cell::Nothing => false,
             Cell::Text(text) => !text.is_empty(),
             Cell::Count(count) => *count != 0,
-            Cell::Mean(value) | Cell::Share(value) => *value != 0.0,
+            Cell::Mean(value) => *value != 0.0,
             Cell::Flag(flag) => *flag,
             Cell::Time(time) | Cell::TimeAndShare(time, _) => *time != Nanos::ZERO,
         }
@@ -114,7 +110,6 @@ impl Cell {
             Cell::Mean(value) => format!("{value:.2}"),
             Cell::Flag(flag) => if *flag { "yes" } else { "no" }.to_owned(),
             Cell::Time(time) => units::duration(*time),
-            Cell::Share(share) => units::percent(*share),
             Cell::TimeAndShare(time, _) if compact || *time == Nanos::ZERO => {
                 units::duration(*time)
             }
@@ -184,7 +179,7 @@ pub(super) fn fields_of<'a>(column: &Column, cell: &'a Cell) -> Vec<(String, Fie
         Cell::Nothing => Field::Null,
         Cell::Text(text) => Field::Text(text),
         Cell::Count(count) => Field::Integer(i64::try_from(*count).unwrap_or(i64::MAX)),
-        Cell::Mean(value) | Cell::Share(value) => Field::Number(rounded(*value)),
+        Cell::Mean(value) => Field::Number(rounded(*value)),
         Cell::Flag(flag) => Field::Flag(*flag),
         Cell::Time(time) | Cell::TimeAndShare(time, _) => Field::Integer(time.0),
     };
@@ -194,7 +189,6 @@ pub(super) fn fields_of<'a>(column: &Column, cell: &'a Cell) -> Vec<(String, Fie
             vec![(name.to_owned(), value)]
         }
         Unit::Time => vec![(format!("{name}_ns"), value)],
-        Unit::Share => vec![(format!("{name}_share"), value)],
         Unit::TimeAndShare => {
             let share = match cell {
                 Cell::TimeAndShare(_, share) => Field::Number(rounded(*share)),
