@@ -95,7 +95,6 @@ impl Tally {
     /// Counts an event that is none of the most frequent ones.
     fn event(&mut self, event: &Event) {
         match event.body {
-            Body::GoYield { .. } => self.yields += 1,
             Body::GoPreempted {
                 how: Preemption::Signal,
                 ..
@@ -159,7 +158,13 @@ impl Sink for Collector {
         self.tally.events += 1;
         match event.body {
             Body::GoStart { .. } => self.tally.switches.count(event.p),
-            Body::GoPark { .. } | Body::GoReady { .. } | Body::GoCreate { .. } => {}
+            Body::GoYield { .. } => self.tally.yields += 1,
+            Body::GoPark { .. }
+            | Body::GoReady { .. }
+            | Body::GoCreate { .. }
+            | Body::GoExit { .. }
+            | Body::ProcStart
+            | Body::ProcStop => {}
             _ => {
                 self.tally.event(event);
                 self.steals.event(event);

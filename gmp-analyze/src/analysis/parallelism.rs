@@ -108,7 +108,19 @@ const PROC_STATES: [ProcState; 4] = [
 /// So many things for so long.
 #[inline]
 fn product(things: u32, time: i64) -> i128 {
-    i128::from(i64::from(things)) * i128::from(time)
+    if time < SHORT {
+        i128::from(i64::from(things) * time)
+    } else {
+        long_product(things, time)
+    }
+}
+
+/// Below this many nanoseconds the product with any number of things fits a word.
+const SHORT: i64 = 1 << 31;
+
+#[cold]
+fn long_product(things: u32, time: i64) -> i128 {
+    i128::from(things) * i128::from(time)
 }
 
 fn ratio(part: i128, whole: Nanos) -> f64 {

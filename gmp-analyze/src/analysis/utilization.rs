@@ -24,7 +24,8 @@ impl ProcTime {
 #[derive(Clone, Debug, Default)]
 pub struct Utilization {
     procs: Vec<Option<ProcTime>>,
-    threads: Vec<bool>,
+    /// Threads have numbers below this.
+    threads: usize,
     thread_time: [Nanos; ThreadState::COUNT],
 }
 
@@ -46,10 +47,7 @@ impl Utilization {
     /// One more span of a thread.
     #[inline]
     pub fn thread_span(&mut self, span: &ThreadSpan) {
-        if span.index >= self.threads.len() {
-            self.threads.resize(span.index + 1, false);
-        }
-        self.threads[span.index] = true;
+        self.threads = self.threads.max(span.index + 1);
         let sum = &mut self.thread_time[span.state as usize];
         *sum = *sum + (span.end - span.begin);
     }
@@ -61,9 +59,9 @@ impl Utilization {
         procs
     }
 
-    /// How many threads had a span that is not empty.
+    /// How many threads there were.
     pub fn threads(&self) -> u64 {
-        self.threads.iter().filter(|&&seen| seen).count() as u64
+        self.threads as u64
     }
 
     /// The time of all threads in `state`.

@@ -93,6 +93,7 @@ pub struct Wake {
 
 impl Wake {
     /// The scheduling latency: from runnable to running.
+    #[inline]
     pub fn latency(&self) -> Nanos {
         self.start.since(self.ready)
     }
