@@ -21,6 +21,9 @@ cargo_with_cfg() {
 step "tests" cargo test --workspace --no-fail-fast
 require_tests "tests"
 
+step "tests, every feature of trace" cargo test -p gmp-trace --all-features --no-fail-fast
+require_tests "tests, every feature of trace"
+
 step "tests, portable switch" \
     cargo_with_cfg portable gmp_portable_switch test -p gmp-runtime --no-fail-fast
 require_tests "tests, portable switch"
@@ -28,7 +31,7 @@ require_tests "tests, portable switch"
 step "features: trace, writer alone" cargo check -p gmp-trace --no-default-features --features write
 step "features: trace, reader alone" cargo check -p gmp-trace --no-default-features --features read
 step "features: trace, nothing" cargo check -p gmp-trace --no-default-features
-step "features: trace, everything" cargo check -p gmp-trace --all-features
 step "features: runtime without trace" cargo check -p gmp-runtime --no-default-features
+step "features: bench without tracer" cargo check -p gmp-bench --no-default-features
 
 summary

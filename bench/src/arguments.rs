@@ -21,6 +21,11 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Measure rows, peers in turn, and print the table.
     Compare(Compare),
+    /// Read a trace, ours or Go's, with our reader, and print the number of events as result line.
+    Read {
+        /// The trace.
+        trace: PathBuf,
+    },
     /// Do the work of one row once, in this process, and print the result line.
     Run(Run),
     /// Print the names and titles of all rows.
@@ -40,11 +45,14 @@ pub(crate) struct Compare {
     #[arg(long, value_delimiter = ',')]
     pub(crate) peers: Vec<Peer>,
     /// The peer that the others are compared with.
-    #[arg(long, default_value = "go")]
+    #[arg(long, default_value = "gmp")]
     pub(crate) reference: Peer,
     /// Factor on the number of operations, for a quick look or a longer run.
     #[arg(long, default_value_t = 1.0, value_parser = factor)]
     pub(crate) scale: f64,
+    /// A harness built without the tracer (`--no-default-features`), for the row `tracer-off`.
+    #[arg(long)]
+    pub(crate) untraced: Option<PathBuf>,
     /// File for the figures as JSON.
     #[arg(long)]
     pub(crate) json: Option<PathBuf>,

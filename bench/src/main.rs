@@ -22,7 +22,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use crate::arguments::{Arguments, Command, Compare, Run};
-use crate::compare::compare;
+use crate::compare::{Plan, compare};
 use crate::peers::Peer;
 use crate::render::Setting;
 use crate::rows::{ROWS, Row};
@@ -30,6 +30,7 @@ use crate::rows::{ROWS, Row};
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Compare(arguments) => run_comparison(&arguments),
+        Command::Read { trace } => peers::gmp::read(&trace).map(|outcome| println!("{outcome}")),
         Command::Run(arguments) => run_once(&arguments),
         Command::List => {
             for row in ROWS {
@@ -61,10 +62,16 @@ fn run_comparison(arguments: &Compare) -> Result<(), String> {
         reference: arguments.reference,
         facts: machine::facts(),
     };
+    let plan = Plan {
+        peers,
+        rounds: setting.rounds,
+        scale: arguments.scale,
+        untraced: arguments.untraced.as_deref(),
+    };
     print!("{}", render::text_heading(&setting));
     let mut comparisons = Vec::with_capacity(rows.len());
     for row in rows {
-        let comparison = compare(row, peers, setting.rounds, arguments.scale);
+        let comparison = compare(row, &plan);
         print!("{}", render::text_row(&setting, &comparison));
         comparisons.push(comparison);
     }

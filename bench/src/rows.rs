@@ -80,31 +80,31 @@ pub(crate) enum Measure {
     /// Nanoseconds that recording adds, an event: the work with the tracer on, less the work with
     /// it off, over the number of events in the trace.
     RecordingCost,
+    /// Nanoseconds that a tracer costs which is built in and off, an operation: the work as it is,
+    /// less the work by a harness that was built without the tracer.
+    IdleTracer,
     /// Bytes of the trace's file, an event.
     RecordedBytes,
     /// Events that the peer's own reader decodes and orders from its own trace, in millions a second.
     ReadingSpeed,
+    /// The same from Go's trace, for everybody.
+    ReadingSpeedOfGo,
 }
 
 impl Measure {
     /// The unit of the figure, as it stands in the table.
     pub(crate) fn unit(self) -> &'static str {
         match self {
-            Measure::Time { .. } => "ns",
+            Measure::Time { .. } | Measure::IdleTracer => "ns",
             Measure::RecordingCost => "ns/event",
             Measure::RecordedBytes => "bytes/event",
-            Measure::ReadingSpeed => "M events/s",
+            Measure::ReadingSpeed | Measure::ReadingSpeedOfGo => "M events/s",
         }
     }
 
     /// Whether a larger figure is the better one.
     pub(crate) fn larger_is_better(self) -> bool {
-        self == Measure::ReadingSpeed
-    }
-
-    /// Whether the figure comes out of a recorded trace.
-    pub(crate) fn records(self) -> bool {
-        !matches!(self, Measure::Time { .. })
+        matches!(self, Measure::ReadingSpeed | Measure::ReadingSpeedOfGo)
     }
 }
 
@@ -154,10 +154,12 @@ pub(crate) const ROWS: &[Row] = &[
     Row { name: "buffered-2p", title: "channel with room for 128, an item, two Ps", work: Work::Buffered { capacity: 128 }, measure: ELAPSED, procs: 2, operations: 4_000_000 },
     Row { name: "record-yield", title: "cost of recording, yield, one P", work: Work::Yield, measure: Measure::RecordingCost, procs: 1, operations: 1_000_000 },
     Row { name: "record-pingpong", title: "cost of recording, channel round trip, one P", work: Work::PingPong, measure: Measure::RecordingCost, procs: 1, operations: 300_000 },
+    Row { name: "tracer-off", title: "cost of the tracer while it is off, yield, one P", work: Work::Yield, measure: Measure::IdleTracer, procs: 1, operations: 4_000_000 },
     Row { name: "bytes-yield", title: "size of the trace, yield, one P", work: Work::Yield, measure: Measure::RecordedBytes, procs: 1, operations: 1_000_000 },
     Row { name: "bytes-pingpong", title: "size of the trace, channel round trip, one P", work: Work::PingPong, measure: Measure::RecordedBytes, procs: 1, operations: 300_000 },
     Row { name: "bytes-spawn", title: "size of the trace, spawn in batches of 64, two Ps", work: Work::Spawn { batch: 64 }, measure: Measure::RecordedBytes, procs: 2, operations: 300_000 },
-    Row { name: "read-pingpong", title: "decode and order the events of the channel trace", work: Work::PingPong, measure: Measure::ReadingSpeed, procs: 1, operations: 300_000 },
+    Row { name: "read-pingpong", title: "decode and order the events of one's own channel trace", work: Work::PingPong, measure: Measure::ReadingSpeed, procs: 1, operations: 300_000 },
+    Row { name: "read-go-pingpong", title: "decode and order the events of Go's channel trace", work: Work::PingPong, measure: Measure::ReadingSpeedOfGo, procs: 1, operations: 300_000 },
 ];
 
 #[cfg(test)]

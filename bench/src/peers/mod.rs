@@ -1,5 +1,6 @@
 //! The runtimes that are compared, and how a measured program of each is started.
 
+pub(crate) mod gmp;
 pub(crate) mod go;
 mod may;
 mod tokio;
@@ -9,11 +10,13 @@ use std::process::Command;
 
 use crate::files;
 use crate::outcome::Outcome;
-use crate::rows::{Row, Work};
+use crate::rows::{Measure, Row, Work};
 
 /// A runtime of the comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Peer {
+    /// Our own runtime.
+    Gmp,
     /// Go, by the program in `peers/go`.
     Go,
     /// The crate `may`: stackful coroutines.
@@ -26,11 +29,18 @@ pub(crate) enum Peer {
 
 impl Peer {
     /// Every peer in the order in which a round runs them.
-    pub(crate) const ALL: &[Peer] = &[Peer::Go, Peer::May, Peer::Tokio, Peer::TokioCurrentThread];
+    pub(crate) const ALL: &[Peer] = &[
+        Peer::Gmp,
+        Peer::Go,
+        Peer::May,
+        Peer::Tokio,
+        Peer::TokioCurrentThread,
+    ];
 
     /// What the command line and the table call it.
     pub(crate) fn name(self) -> &'static str {
         match self {
+            Peer::Gmp => "gmp",
             Peer::Go => "go",
             Peer::May => "may",
             Peer::Tokio => "tokio",
@@ -41,6 +51,9 @@ impl Peer {
     /// Where its program differs from what the row's title says, for the reader of the table.
     pub(crate) fn remark(self) -> &'static str {
         match self {
+            Peer::Gmp => {
+                "stacks of the default size; the tracer is built in and off, but for the rows about it"
+            }
             Peer::Go => "a wait group and a slot in a slice stand for the join handle",
             Peer::May => {
                 "default settings (stacks of 32 kB, workers pinned); has no bounded channel, so its \
@@ -56,10 +69,12 @@ impl Peer {
 
     /// Whether this peer has something to measure in `row`.
     pub(crate) fn takes_part(self, row: &Row) -> bool {
+        let timed = matches!(row.measure, Measure::Time { .. });
         match self {
-            Peer::Go => true,
-            Peer::May | Peer::Tokio => !row.measure.records(),
-            Peer::TokioCurrentThread => !row.measure.records() && row.procs == 1,
+            Peer::Gmp => true,
+            Peer::Go => row.measure != Measure::IdleTracer,
+            Peer::May | Peer::Tokio => timed,
+            Peer::TokioCurrentThread => timed && row.procs == 1,
         }
     }
 
@@ -70,14 +85,18 @@ impl Peer {
         if self == Peer::Go {
             return Ok(go::toolchain()?.workload(row, operations));
         }
-        let program = std::env::current_exe()
-            .map_err(|error| format!("cannot find the harness's own program: {error}"))?;
+        Ok(self.command_of(&files::own_program()?, row, operations))
+    }
+
+    /// As [`Peer::command`], by the harness at `program` instead of this one.
+    pub(crate) fn command_of(self, program: &Path, row: &Row, operations: u64) -> Command {
         let mut command = Command::new(program);
         command.args(["run", self.name(), row.name, "--operations"]);
         command.arg(operations.to_string());
         // A failure goes into the table: its first line is wanted, not where it happened.
-        command.env("RUST_BACKTRACE", "0").env_remove("GMPDEBUG");
-        Ok(command)
+        command.env("RUST_BACKTRACE", "0");
+        command.env_remove("GMPDEBUG").env_remove("GMPMAXPROCS");
+        command
     }
 
     /// Where this peer's trace goes.
@@ -92,6 +111,7 @@ impl Peer {
     /// Fails when the peer has no tracer.
     pub(crate) fn record(self, command: &mut Command, path: &Path) -> Result<(), String> {
         match self {
+            Peer::Gmp => gmp::record(command, path),
             Peer::Go => go::record(command, path),
             Peer::May | Peer::Tokio | Peer::TokioCurrentThread => {
                 return Err("has no tracer".to_owned());
@@ -100,12 +120,17 @@ impl Peer {
         Ok(())
     }
 
-    /// The command that reads the peer's trace at `path` with the peer's own reader and prints the
-    /// number of events as its operations.
+    /// The command that reads the trace at `path` with the peer's own reader and prints the number of
+    /// events as its operations.
     ///
     /// Fails when the peer has no reader, or its program cannot be had.
     pub(crate) fn reader(self, path: &Path) -> Result<Command, String> {
         match self {
+            Peer::Gmp => {
+                let mut command = Command::new(files::own_program()?);
+                command.arg("read").arg(path);
+                Ok(command)
+            }
             Peer::Go => Ok(go::toolchain()?.read(path)),
             Peer::May | Peer::Tokio | Peer::TokioCurrentThread => {
                 Err("has no reader of traces".to_owned())
@@ -123,6 +148,7 @@ impl Peer {
         operations: u64,
     ) -> Result<Outcome, String> {
         match self {
+            Peer::Gmp => gmp::run(work, procs, operations),
             Peer::Go => Err("the Go program is a process of its own".to_owned()),
             Peer::May => may::run(work, procs, operations),
             Peer::Tokio => tokio::run(tokio::Flavor::ManyThreads, work, procs, operations),
