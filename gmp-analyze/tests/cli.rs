@@ -99,8 +99,8 @@ fn what_is_no_trace_is_one_clear_line_and_exit_code_2() {
         ),
         (file("cut.gz", &packed(&trace)[..11]), vec!["damaged gzip"]),
         (
-            file("go.trace", b"go 1.22 trace\0\0\0rest"),
-            vec!["Go execution trace", "go 1.22"],
+            (file("go-cut", b"go 1.22 tr"), vec!["expected"]),
+            vec!["expected"],
         ),
         (
             file("bytes", b"\x00\x01\x02\xFF"),

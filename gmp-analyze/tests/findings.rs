@@ -103,6 +103,25 @@ fn a_wait_that_nothing_can_end_needs_no_time() {
     assert_eq!(named(&script.report(), "blocked-forever").len(), 1);
 }
 
+#[test]
+fn goroutines_of_the_runtime_itself_may_wait_for_ever() {
+    let blocked = |function| {
+        let mut script = Script::new(1);
+        with_sleeping_main(&mut script);
+        script.at(1).create(2, function, 20).park(Text::SLEEP, 0, 3);
+        script
+            .at(3)
+            .start(2, Found::Local)
+            .at(4)
+            .park(Text::CHAN_RECEIVE, 7, 30);
+        script.at(60 * MS).event(Body::ProcStop);
+        named(&script.report(), "blocked-forever").len()
+    };
+    assert_eq!(blocked("main.worker"), 1);
+    assert_eq!(blocked("runtime.bgsweep"), 0);
+    assert_eq!(blocked("runtime/trace.Start.func1"), 0);
+}
+
 fn two_locks(ends_well: bool) -> Script {
     let mut script = Script::new(1);
     script
@@ -383,6 +402,14 @@ fn a_broken_sequence_is_lost_events_too() {
 }
 
 #[test]
+fn empty_trace() {
+    let mut script = Script::new(0);
+    assert_eq!(named(&script.report(), "empty-trace").len(), 1);
+    script.bare(Body::Restarted);
+    assert!(named(&script.report(), "empty-trace").is_empty());
+}
+
+#[test]
 fn unfinished_trace() {
     let script = producers(5);
     let facts = |finished| TraceFacts {
@@ -425,6 +452,7 @@ fn every_rule_is_tested() {
         "blocked-forever",
         "clock-skew",
         "deadlock",
+        "empty-trace",
         "idle-while-runnable",
         "imbalance",
         "long-run",

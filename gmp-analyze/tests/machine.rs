@@ -399,6 +399,11 @@ fn the_world_stops_and_goes_on() {
 fn the_number_of_ps_changes() {
     let mut script = Script::new(1);
     script.at(0).create(1, "main", 1).start(1, Found::Local);
+    // The first one only says what has been so for long.
+    script.event(Body::ProcsChange {
+        procs: 1,
+        stack: None,
+    });
     script.at(5).event(Body::ProcsChange {
         procs: 3,
         stack: None,

@@ -30,10 +30,8 @@ pub struct Tally {
     pub syscalls: u64,
     /// Goroutines that gave up their P by their own will.
     pub yields: u64,
-    /// Goroutines preempted because they looked at the flag (or the format does not tell).
-    pub preempted: u64,
-    /// Goroutines preempted by a signal.
-    pub preempted_by_signal: u64,
+    /// Goroutines preempted.
+    pub preempted: Preempted,
     /// Events that the recorder says are lost.
     pub lost: u64,
     /// Where losses were recorded, first and last.
@@ -45,6 +43,34 @@ pub struct Tally {
     /// How long the world was stopped, from request to restart.
     pub stops: Distribution,
     stop_requested: Option<Nanos>,
+}
+
+/// How many goroutines were made to give up their P, by how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Preempted {
+    flag: u64,
+    signal: u64,
+    not_told: u64,
+}
+
+impl Preempted {
+    fn count(&mut self, how: Preemption) {
+        match how {
+            Preemption::Cooperative => self.flag += 1,
+            Preemption::Signal => self.signal += 1,
+            Preemption::Unknown => self.not_told += 1,
+        }
+    }
+
+    /// However it was.
+    pub fn all(&self) -> u64 {
+        self.flag + self.signal + self.not_told
+    }
+
+    /// By a signal; `None` where the trace does not tell.
+    pub fn signal(&self) -> Option<u64> {
+        (self.not_told == 0).then_some(self.signal)
+    }
 }
 
 /// How many goroutines began to run, by P.
@@ -95,11 +121,7 @@ impl Tally {
     /// Counts an event that is none of the most frequent ones.
     fn event(&mut self, event: &Event) {
         match event.body {
-            Body::GoPreempted {
-                how: Preemption::Signal,
-                ..
-            } => self.preempted_by_signal += 1,
-            Body::GoPreempted { .. } => self.preempted += 1,
+            Body::GoPreempted { how, .. } => self.preempted.count(how),
             Body::SyscallEnter { .. } => self.syscalls += 1,
             Body::SchedSample { took } => self.samples.record(took),
             Body::TimerFired { late, .. } => self.timer_lateness.record(late),

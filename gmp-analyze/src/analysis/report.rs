@@ -1,6 +1,6 @@
 //! The report: everything the collector summed up, with names, in the order in which it is shown.
 
-use super::collect::Collector;
+use super::collect::{Collector, Preempted};
 use super::distribution::Distribution;
 use super::findings::{self, Finding};
 use super::goroutines::Life;
@@ -177,8 +177,8 @@ pub struct Summary {
     pub switches: u64,
     /// Goroutines that gave up their P by their own will.
     pub yields: u64,
-    /// Goroutines preempted, by the flag and by signal.
-    pub preempted: (u64, u64),
+    /// Goroutines preempted.
+    pub preempted: Preempted,
     /// System calls.
     pub syscalls: u64,
     /// Events that were lost.
@@ -342,7 +342,7 @@ fn summarize(outcome: &Outcome<Collector>) -> Summary {
         overhead: overhead(&tally.samples, tally.switches.total(), busy),
         switches: tally.switches.total(),
         yields: tally.yields,
-        preempted: (tally.preempted, tally.preempted_by_signal),
+        preempted: tally.preempted,
         syscalls: tally.syscalls,
         lost_events: tally.lost,
         timer_lateness: tally.timer_lateness.clone(),

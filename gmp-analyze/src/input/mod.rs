@@ -121,7 +121,7 @@ fn begin(mut bytes: Box<dyn Read + Send>) -> Result<(Reader, Damage), String> {
             return Err("expected a trace, found damaged gzip: get a whole copy".to_owned());
         }
     }
-    if kind != Kind::Gmp {
+    if !matches!(kind, Kind::Gmp | Kind::Go) {
         return Err(sniff::not_a_trace(kind, wrapping, &first));
     }
     match gmp_trace::open(io::Cursor::new(first).chain(bytes)) {
@@ -217,7 +217,7 @@ fn of_reader(anomaly: &gmp_trace::anomaly::Anomaly) -> Anomaly {
             let time = Nanos(i64::try_from(anomaly.amount).unwrap_or(i64::MAX));
             format!("{sentence} ({} {rest})", crate::units::duration(time))
         }
-        None if unit.is_empty() => sentence.to_owned(),
+        None if unit.is_empty() || anomaly.amount == 0 => sentence.to_owned(),
         None => format!(
             "{sentence} ({}: {})",
             unit,

@@ -83,10 +83,6 @@ pub(super) fn not_a_trace(kind: Kind, wrapping: &str, first: &[u8]) -> String {
             "an empty file".to_owned(),
             "was the program killed before it recorded?",
         ),
-        Kind::Go => (
-            format!("a Go execution trace ({:?})", first_line(first)),
-            "Go's traces are not read by this release",
-        ),
         Kind::Html => (
             "a web page".to_owned(),
             "the download may need a login or another address",
@@ -97,7 +93,9 @@ pub(super) fn not_a_trace(kind: Kind, wrapping: &str, first: &[u8]) -> String {
         Kind::Zip => ("a zip archive".to_owned(), "unpack it first"),
         Kind::Zstd => ("a zstd file".to_owned(), "unpack it first"),
         Kind::Gzip => ("gzip".to_owned(), "unpack it once first"),
-        Kind::Gmp | Kind::Other => (format!("bytes that begin {}", hexadecimal(first)), RECORD),
+        Kind::Gmp | Kind::Go | Kind::Other => {
+            (format!("bytes that begin {}", hexadecimal(first)), RECORD)
+        }
     };
     format!("expected a trace, found {wrapping}{found}: {advice}")
 }

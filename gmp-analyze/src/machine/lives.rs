@@ -436,15 +436,13 @@ impl<S: Sink> Machine<S> {
     ) {
         let thread = self.thread_index(m);
         self.threads[thread].running = Some((id, slot));
-        let begin = Event {
-            time: self.generation_begin,
-            ..*event
-        };
         let (of_thread, of_proc) = if state == G::Running {
             (ThreadState::Running, P::Running)
         } else {
             (ThreadState::Syscall, P::Syscall)
         };
+        let time = self.generation_begin.max(self.threads[thread].since);
+        let begin = Event { time, ..*event };
         self.thread_turns(thread, &begin, of_thread);
         // Where the status of the thread's P came first, it could not tell that a goroutine runs.
         let held = self.procs.iter().position(|proc| proc.thread == Some(m));

@@ -54,6 +54,8 @@ pub struct Machine<S> {
     goroutines: Goroutines,
     procs: Vec<Proc>,
     proc_ids: DenseIds,
+    /// How many Ps there are, once an event has said so.
+    procs_count: Option<u32>,
     threads: Vec<Thread>,
     thread_ids: DenseIds,
     levels: Levels,
@@ -94,6 +96,7 @@ impl<S: Sink> Machine<S> {
             goroutines: Goroutines::default(),
             procs: Vec::new(),
             proc_ids: DenseIds::default(),
+            procs_count: None,
             threads: Vec::new(),
             thread_ids: DenseIds::default(),
             levels: Levels::default(),
@@ -126,7 +129,11 @@ impl<S: Sink> Machine<S> {
         self.advance(event);
         self.sink.event(event);
         let thread = event.m.map(|m| self.thread_index(m));
-        if let Some(thread) = thread {
+        // Statuses speak of the begin of the generation, not of what their thread does now.
+        let is_status = matches!(event.body, Body::GoStatus { .. } | Body::ProcStatus { .. });
+        if let Some(thread) = thread
+            && !is_status
+        {
             self.thread_heard(thread, event);
         }
         match event.body {
@@ -179,7 +186,7 @@ impl<S: Sink> Machine<S> {
                     P::Scheduler,
                 );
             }
-            Body::ProcStop => self.proc_to(event.p, event, P::Scheduler.bit(), P::Idle),
+            Body::ProcStop => self.proc_stops(event),
             Body::ProcSteal { victim, .. } => self.proc_stolen(victim, event),
             Body::ProcHandoff { why, .. } => self.proc_handed_off(thread, why, event),
             Body::ProcStatus { proc, state, on_m } => {
@@ -268,6 +275,21 @@ impl<S: Sink> Machine<S> {
         }
     }
 
+    /// The event's P becomes idle.
+    fn proc_stops(&mut self, event: &Event) {
+        let Some(id) = event.p else {
+            self.counts.add(Kind::Incomplete, Some(event));
+            return;
+        };
+        let index = self.proc_index(id, event);
+        if self.procs[index].own_state() == P::Syscall {
+            // Old traces of Go tell so that a P was taken from a system call.
+            self.proc_stolen(id, event);
+        } else {
+            self.proc_to(event.p, event, P::Scheduler.bit(), P::Idle);
+        }
+    }
+
     /// P `victim` was taken from the thread that had it; it is idle until a thread begins with it.
     fn proc_stolen(&mut self, victim: PId, event: &Event) {
         let index = self.proc_index(victim, event);
@@ -330,6 +352,10 @@ impl<S: Sink> Machine<S> {
         let state = match state {
             GState::Runnable => G::Runnable,
             GState::Running => G::Running,
+            // A thread that says so of its own goroutine and holds no P has lost it.
+            GState::Syscall if on_m.is_some() && on_m == event.m && event.p.is_none() => {
+                G::SyscallWithoutP
+            }
             GState::Syscall => G::Syscall,
             GState::Waiting => G::Waiting,
         };
@@ -337,7 +363,8 @@ impl<S: Sink> Machine<S> {
         let slot = match known {
             Some(slot) => {
                 let now = self.goroutines.at(slot).state;
-                if now == state || (now == G::SyscallWithoutP && state == G::Syscall) {
+                let in_syscall = |state| matches!(state, G::Syscall | G::SyscallWithoutP);
+                if now == state || (in_syscall(now) && in_syscall(state)) {
                     return;
                 }
                 let begin = self.generation_begin.max(self.goroutines.at(slot).since);
@@ -373,7 +400,8 @@ impl<S: Sink> Machine<S> {
         };
         entry.object = object;
         entry.place = Place::of(site, stack);
-        if matches!(state, G::Running | G::Syscall)
+        if state != G::Runnable
+            && state != G::Waiting
             && let Some(m) = on_m
         {
             self.status_on_thread(goroutine, slot, m, state, event);

@@ -223,8 +223,10 @@ impl<S: Sink> Machine<S> {
 
     /// The number of Ps is now `procs`: those with larger numbers are gone, the others are there.
     pub(super) fn procs_change(&mut self, procs: u32, event: &Event) {
+        // The first such event may only say what has been so for long: it makes no Ps.
+        let before = self.procs_count.replace(procs).unwrap_or(procs);
         // A trace that claims more Ps than its events could name makes no rows for them.
-        for number in 0..procs.min(MAX_PROCS_MADE) {
+        for number in before..procs.min(MAX_PROCS_MADE) {
             if let Some(id) = PId::new(number)
                 && self.proc_ids.get(u64::from(number)).is_none()
             {

@@ -13,7 +13,7 @@ use gmp_trace::time::Nanos;
 pub(super) struct Thread {
     pub(super) id: MId,
     state: ThreadState,
-    since: Nanos,
+    pub(super) since: Nanos,
     born: Nanos,
     accounted: i64,
     alive: bool,

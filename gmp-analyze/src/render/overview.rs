@@ -134,13 +134,11 @@ fn switches(report: &Report) -> String {
     if summary.yields > 0 {
         line.push_str(&format!("; {}", counted(summary.yields, "yield")));
     }
-    let (by_flag, by_signal) = summary.preempted;
-    if by_flag + by_signal > 0 {
-        let all = count(by_flag + by_signal);
-        line.push_str(&format!(
-            "; {all} preempted, {} of them by signal",
-            count(by_signal)
-        ));
+    if summary.preempted.all() > 0 {
+        line.push_str(&format!("; {} preempted", count(summary.preempted.all())));
+        if let Some(by_signal) = summary.preempted.signal() {
+            line.push_str(&format!(", {} of them by signal", count(by_signal)));
+        }
     }
     if summary.syscalls > 0 {
         line.push_str(&format!("; {}", counted(summary.syscalls, "system call")));

@@ -109,14 +109,14 @@ pub fn procs(report: &Report) -> Table {
 #[rustfmt::skip]
 const GROUPS: &[Column] = &[
     column("goroutines", "made", Unit::Count, Always, "goroutines of the group, those included that existed before the trace"),
-    column("existed", "before", Unit::Count, WhenSet, "those that existed before the trace"),
+    column("existed", "before", Unit::Count, Wide, "those that existed before the trace"),
     column("ended", "ended", Unit::Count, Never, "those that ended"),
     column("alive", "alive", Unit::Count, WhenSet, "those that lived when the trace ended"),
     column("running", "running", Unit::TimeAndShare, Always, "time of all of them in state running, and its share of their lives"),
     column("runnable", "runnable", Unit::TimeAndShare, Always, "time in which they wanted to run"),
     column("waiting", "waiting", Unit::TimeAndShare, Always, "time in which they waited for something"),
     column("syscall", "syscall", Unit::TimeAndShare, WhenSet, "time in system calls"),
-    column("syscall_without_p", "syscall, no P", Unit::TimeAndShare, WhenSet, "time in system calls after the P was taken"),
+    column("syscall_without_p", "syscall, no P", Unit::TimeAndShare, Wide, "time in system calls after the P was taken"),
     column("unknown", "unknown", Unit::TimeAndShare, WhenSet, "time of which the trace does not tell"),
     column("runs", "runs", Unit::Count, Wide, "times that one began to run, or came back from a system call"),
     column("mean_running", "mean run.", Unit::Time, Never, "mean time that one ran in all"),
@@ -513,8 +513,8 @@ const SUMMARY: &[Column] = &[
     column("idle_while_runnable", "", Unit::TimeAndShare, Always, "time with an idle P and a runnable goroutine, and its share of the trace"),
     column("switches", "", Unit::Count, Always, "goroutines that began to run"),
     column("yields", "", Unit::Count, Always, "goroutines that gave up their P by their own will"),
-    column("preempted", "", Unit::Count, Always, "goroutines that were preempted by the flag"),
-    column("preempted_by_signal", "", Unit::Count, Always, "goroutines that were preempted by a signal"),
+    column("preempted", "", Unit::Count, Always, "goroutines that were made to give up their P"),
+    column("preempted_by_signal", "", Unit::Count, Always, "those of them that were by a signal; null where the trace does not tell"),
     column("syscalls", "", Unit::Count, Always, "system calls entered"),
     column("mean_run", "", Unit::Time, Always, "mean length of a run without a break"),
     column("overhead", "", Unit::TimeAndShare, Always, "estimated time that switches took, and its share of running and scheduler time; null where the trace has no samples"),
@@ -564,8 +564,11 @@ pub fn summary(report: &Report) -> Table {
         ),
         Cell::Count(summary.switches),
         Cell::Count(summary.yields),
-        Cell::Count(summary.preempted.0),
-        Cell::Count(summary.preempted.1),
+        Cell::Count(summary.preempted.all()),
+        summary
+            .preempted
+            .signal()
+            .map_or(Cell::Nothing, Cell::Count),
         Cell::Count(summary.syscalls),
         Cell::Time(report.run_lengths.mean()),
         overhead,

@@ -39,7 +39,7 @@ pub enum Show {
     Always,
     /// Only where some row has a value that is not zero.
     WhenSet,
-    /// Only where there is room.
+    /// Only where some row has a value that is not zero, and there is room.
     Wide,
     /// Never: it is for programs, or is said otherwise.
     Never,

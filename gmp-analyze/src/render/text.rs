@@ -23,12 +23,8 @@ pub struct Layout {
     pub top: usize,
 }
 
-impl Layout {
-    /// True where shares beside times have no room.
-    fn is_compact(self) -> bool {
-        self.width < 100
-    }
-}
+/// Below this width shares beside times have no room.
+const COMPACT: usize = 100;
 
 /// Rows of the table of longest runs.
 const LONGEST_RUNS: usize = 5;
@@ -168,45 +164,47 @@ fn section(
     Ok(())
 }
 
-/// The columns that are shown, by place: those that are only good to have as long as they leave
-/// room for names.
-fn shown(table: &Table, layout: Layout) -> Vec<usize> {
+/// The columns that are shown, by place, and whether shares are left out: what is only good to have
+/// is dropped until names have room.
+fn shown(table: &Table, layout: Layout) -> (Vec<usize>, bool) {
     let column = |place: usize| &table.columns[place];
     let wanted = |place: &usize| match column(*place).show {
-        Show::Always | Show::Wide => true,
+        Show::Always => true,
         Show::Never => false,
-        Show::WhenSet => table.rows.iter().any(|row| row[*place].is_set()),
+        Show::WhenSet | Show::Wide => table.rows.iter().any(|row| row[*place].is_set()),
     };
     let mut shown: Vec<usize> = (0..table.columns.len()).filter(wanted).collect();
-    let is_name = |place: &usize| column(*place).unit.is_name();
-    let names = if shown.iter().any(is_name) {
-        NAME_WANTED
-    } else {
-        0
+    let names = shown.iter().any(|&place| column(place).unit.is_name());
+    let wanted_by_names = if names { NAME_WANTED } else { 0 };
+    let fits = |shown: &[usize], compact| {
+        used(table, shown, layout.top, compact) + wanted_by_names + INDENT.len() <= layout.width
     };
+    let mut compact = layout.width < COMPACT;
+    while !fits(&shown, compact) {
+        match shown
+            .iter()
+            .rposition(|&place| column(place).show == Show::Wide)
+        {
+            Some(last) => drop(shown.remove(last)),
+            None if compact => break,
+            None => compact = true,
+        }
+    }
+    (shown, compact)
+}
+
+/// The columns of output that the figures among `shown` take.
+fn used(table: &Table, shown: &[usize], top: usize, compact: bool) -> usize {
     let width_of = |place: usize| {
-        let heading = column(place).heading.width();
-        let rows = table.rows.iter().take(layout.top);
-        let cells = rows.map(|row| row[place].in_words(layout.is_compact()).width());
+        let heading = table.columns[place].heading.width();
+        let rows = table.rows.iter().take(top);
+        let cells = rows.map(|row| row[place].in_words(compact).width());
         cells.max().unwrap_or(0).max(heading) + GAP
     };
-    let used = |shown: &[usize]| -> usize {
-        shown
-            .iter()
-            .filter(|place| !is_name(place))
-            .map(|&place| width_of(place))
-            .sum()
-    };
-    while used(&shown) + names + INDENT.len() > layout.width {
-        let optional = shown
-            .iter()
-            .rposition(|&place| column(place).show == Show::Wide);
-        match optional {
-            Some(last) => shown.remove(last),
-            None => break,
-        };
-    }
-    shown
+    let figures = shown
+        .iter()
+        .filter(|&&place| !table.columns[place].unit.is_name());
+    figures.map(|&place| width_of(place)).sum()
 }
 
 /// Writes the rows as a grid: numbers to the right, the name last and cut to the width.
@@ -216,8 +214,7 @@ fn grid(
     bars: Option<&[String]>,
     layout: Layout,
 ) -> io::Result<()> {
-    let compact = layout.is_compact();
-    let shown = shown(table, layout);
+    let (shown, compact) = shown(table, layout);
     let is_name = |place: &usize| table.columns[*place].unit.is_name();
     let (names, figures): (Vec<usize>, Vec<usize>) = shown.into_iter().partition(is_name);
     let mut grid = Grid::new();

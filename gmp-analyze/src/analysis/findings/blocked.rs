@@ -42,6 +42,13 @@ const BY_NOBODY: &[Text] = &[
     Text::SELECT_NO_CASES,
 ];
 
+/// True for goroutines of Go's runtime itself, which wait for all of their lives.
+fn is_of_runtime(report: &Report, wait: &OpenWaitRow) -> bool {
+    let function = &report.groups[wait.group].name.function;
+    function.starts_with("runtime.") && function != "runtime.main"
+        || function.starts_with("runtime/")
+}
+
 /// Every goroutine that lives waits for another one.
 pub(super) struct Deadlock;
 
@@ -146,6 +153,9 @@ impl Rule for BlockedForever {
 }
 
 fn is_forever(report: &Report, wait: &OpenWaitRow) -> bool {
+    if is_of_runtime(report, wait) {
+        return false;
+    }
     let row = &report.blocking[wait.site];
     if BY_NOBODY.contains(&row.reason_text) {
         return true;

@@ -102,6 +102,7 @@ pub const RULES: &[&dyn Rule] = &[
     &parallelism::Imbalance,
     &overhead::SchedulerOverhead,
     &runs::LongRun,
+    &trace::Empty,
     &trace::LostEvents,
     &trace::Unfinished,
     &trace::ClockSkew,

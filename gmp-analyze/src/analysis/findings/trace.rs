@@ -117,6 +117,34 @@ impl Rule for Unfinished {
     }
 }
 
+/// There is nothing to see.
+pub(super) struct Empty;
+
+impl Rule for Empty {
+    fn name(&self) -> &'static str {
+        "empty-trace"
+    }
+
+    fn about(&self) -> &'static str {
+        "the trace has no events that could be read"
+    }
+
+    fn check(&self, report: &Report) -> Vec<Finding> {
+        if report.summary.events > 0 {
+            return Vec::new();
+        }
+        vec![Finding {
+            rule: self.name(),
+            urgency: Urgency::Problem,
+            summary: "The trace has no events that could be read: every figure below is zero."
+                .to_owned(),
+            evidence: vec![Evidence::new("bytes", Value::Count(report.trace.bytes))],
+            next: "Did the program end before it began to record, or is the file damaged?"
+                .to_owned(),
+        }]
+    }
+}
+
 /// Clocks of threads disagree.
 pub(super) struct ClockSkew;
 
