@@ -98,10 +98,7 @@ fn what_is_no_trace_is_one_clear_line_and_exit_code_2() {
             vec!["gzip of an empty file"],
         ),
         (file("cut.gz", &packed(&trace)[..11]), vec!["damaged gzip"]),
-        (
-            (file("go-cut", b"go 1.22 tr"), vec!["expected"]),
-            vec!["expected"],
-        ),
+        (file("go-cut", b"go 1.22 tr"), vec!["expected"]),
         (
             file("bytes", b"\x00\x01\x02\xFF"),
             vec!["bytes that begin 00 01 02 ff"],

@@ -9,6 +9,8 @@
 //! * with two Ps, goroutines that are made by one that then only spins are all stolen: each says on which
 //!   P it started.
 
+#![allow(clippy::unwrap_used)] // a test: where something is missing it fails
+
 mod common;
 
 use std::path::Path;
