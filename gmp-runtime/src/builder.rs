@@ -31,6 +31,7 @@ const SUPPORTED: &[&str] = if cfg!(feature = "trace") {
 pub struct Builder {
     procs: Option<usize>,
     stack_size: usize,
+    threads_wake: bool,
 }
 
 impl Builder {
@@ -40,6 +41,7 @@ impl Builder {
         Builder {
             procs: None,
             stack_size: DEFAULT_STACK_SIZE,
+            threads_wake: true,
         }
     }
 
@@ -54,6 +56,16 @@ impl Builder {
     /// times a power of two. Memory is used page by page, as a stack is touched.
     pub fn stack_size(mut self, bytes: usize) -> Builder {
         self.stack_size = bytes;
+        self
+    }
+
+    /// Whether threads of the program that run no goroutines may wake goroutines: send to a channel, unpark.
+    /// The default is yes. Then a deadlock (every goroutine waits, and no timer will wake one) is reported
+    /// only while no such thread lives; with `false` it is always.
+    ///
+    /// The report lists every goroutine with what it waits for, and ends the process with exit code 2.
+    pub fn threads_wake_goroutines(mut self, may: bool) -> Builder {
+        self.threads_wake = may;
         self
     }
 
@@ -88,7 +100,9 @@ impl Builder {
             )));
         };
         runtime::report_overflows()?;
-        Ok(Runtime::with(Sched::new(procs, class)?, config))
+        let mut sched = Sched::new(procs, class)?;
+        sched.threads_wake = self.threads_wake;
+        Ok(Runtime::with(sched, config))
     }
 }
 

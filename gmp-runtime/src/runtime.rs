@@ -8,6 +8,7 @@ use std::thread;
 use crate::builder::Builder;
 use crate::debug::config::Config;
 use crate::fatal::fatal;
+use crate::prim::atomic::Ordering;
 use crate::sched::g::transition;
 use crate::sched::m::M;
 use crate::sched::refs::MRef;
@@ -152,6 +153,8 @@ fn start_helpers(sched: &'static Sched, schedtrace_ms: Option<u64>) -> Vec<threa
     let spawner = thread::Builder::new()
         .name("gmp-spawner".into())
         .stack_size(HELPER_STACK);
+    // ordering: Relaxed: counted before it is made.
+    sched.helper_threads.fetch_add(1, Ordering::Relaxed);
     match spawner.spawn(move || worker::spawner(sched)) {
         Ok(thread) => helpers.push(thread),
         Err(error) => fatal!("no thread for the spawner: {error}"),
@@ -160,6 +163,8 @@ fn start_helpers(sched: &'static Sched, schedtrace_ms: Option<u64>) -> Vec<threa
         let monitor = thread::Builder::new()
             .name("gmp-sysmon".into())
             .stack_size(HELPER_STACK);
+        // ordering: Relaxed, as above.
+        sched.helper_threads.fetch_add(1, Ordering::Relaxed);
         match monitor.spawn(move || sysmon::run(sched, ms)) {
             Ok(thread) => helpers.push(thread),
             Err(error) => eprintln!("gmp: no thread for sysmon, so no schedtrace: {error}"),

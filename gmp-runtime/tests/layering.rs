@@ -66,6 +66,8 @@ const ROWS: &[Row] = &[
             "sched::life",
             "sched::table",
             "sched::park",
+            "sched::deadlock",
+            "debug::dump",
             "sched::timers",
             "sched::ticket",
             "sched::steal",

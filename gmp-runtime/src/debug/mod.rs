@@ -1,2 +1,3 @@
 pub(crate) mod config;
+pub(crate) mod dump;
 pub(crate) mod schedtrace;

@@ -8,7 +8,7 @@ use crate::sched::g::transition;
 use crate::sched::m::M;
 use crate::sched::p::P;
 use crate::sched::refs::{GRef, PRef};
-use crate::sched::{steal, timers};
+use crate::sched::{deadlock, steal, timers};
 use crate::trace::marks::{Found, Leave};
 
 /// Every so many turns of a P the global queue comes first (Go's `schedule`: 61).
@@ -198,7 +198,14 @@ fn look_once_more(m: &M) -> Option<PRef> {
 fn sleep(m: &M) -> bool {
     let sched = m.sched;
     m.tracer.m_park(m);
-    sched.shared.lock().put_idle_m(m.reference());
+    let asleep = {
+        let mut shared = sched.shared.lock();
+        shared.put_idle_m(m.reference());
+        sched.is_asleep(&shared)
+    };
+    if asleep {
+        deadlock::check(sched);
+    }
     match m.sleep(|| sched.stopping()) {
         Some(p) => {
             m.acquire_p(p);

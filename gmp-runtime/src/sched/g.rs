@@ -120,6 +120,21 @@ pub(crate) enum WaitReason {
     Park = 17,
 }
 
+impl WaitReason {
+    /// Go's words for it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            WaitReason::ChanReceive => "chan receive",
+            WaitReason::ChanSend => "chan send",
+            WaitReason::Select => "select",
+            WaitReason::SelectNoCases => "select (no cases)",
+            WaitReason::Sleep => "sleep",
+            WaitReason::Join => "join",
+            WaitReason::Park => "park",
+        }
+    }
+}
+
 /// What a goroutine waits for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wait {
@@ -333,14 +348,21 @@ mod tests {
 
     #[cfg(feature = "trace")]
     #[test]
-    fn wait_reasons_have_the_numbers_of_the_format() {
-        use gmp_trace::tables::Text;
-        assert_eq!(WaitReason::ChanReceive as u32, Text::CHAN_RECEIVE.0);
-        assert_eq!(WaitReason::ChanSend as u32, Text::CHAN_SEND.0);
-        assert_eq!(WaitReason::Select as u32, Text::SELECT.0);
-        assert_eq!(WaitReason::SelectNoCases as u32, Text::SELECT_NO_CASES.0);
-        assert_eq!(WaitReason::Sleep as u32, Text::SLEEP.0);
-        assert_eq!(WaitReason::Join as u32, Text::JOIN.0);
-        assert_eq!(WaitReason::Park as u32, Text::PARK.0);
+    fn wait_reasons_are_those_of_the_format() {
+        let all = [
+            WaitReason::ChanReceive,
+            WaitReason::ChanSend,
+            WaitReason::Select,
+            WaitReason::SelectNoCases,
+            WaitReason::Sleep,
+            WaitReason::Join,
+            WaitReason::Park,
+        ];
+        for reason in all {
+            assert_eq!(
+                gmp_trace::tables::KNOWN_TEXTS[reason as usize],
+                reason.name()
+            );
+        }
     }
 }

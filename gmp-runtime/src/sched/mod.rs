@@ -1,6 +1,7 @@
 #![doc = include_str!("README.md")]
 
 pub(crate) mod current;
+pub(crate) mod deadlock;
 pub(crate) mod find;
 pub(crate) mod g;
 pub(crate) mod idle;
@@ -111,6 +112,12 @@ pub(crate) struct Sched {
     pub(crate) spawn_requests: SpawnRequests,
     pub(crate) sysmon: sysmon::Sysmon,
     next_id: AtomicU64,
+    /// How many Ms there are. Written under the lock of `ms`.
+    m_total: AtomicU32,
+    /// Threads of the scheduler that are no Ms.
+    pub(crate) helper_threads: AtomicU32,
+    /// Whether threads that are not the scheduler's may wake goroutines.
+    pub(crate) threads_wake: bool,
     stopping: AtomicBool,
     /// Handles through which somebody may still reach a goroutine when the scheduler has ended.
     pub(crate) handles: AtomicU64,
@@ -152,6 +159,9 @@ impl Sched {
             spawn_requests: SpawnRequests::default(),
             sysmon: sysmon::Sysmon::default(),
             next_id: AtomicU64::new(1),
+            m_total: AtomicU32::new(0),
+            helper_threads: AtomicU32::new(0),
+            threads_wake: true,
             stopping: AtomicBool::new(false),
             handles: AtomicU64::new(0),
             visitors: AtomicU32::new(0),
@@ -210,6 +220,8 @@ impl Sched {
         let m = Box::new(M::new(ms.len() as u64, self));
         let reference = m.reference();
         ms.push(m);
+        // ordering: Relaxed: the M has no P yet.
+        self.m_total.store(ms.len() as u32, Ordering::Relaxed);
         reference
     }
 
@@ -229,6 +241,25 @@ impl Sched {
         for m in self.ms.lock().iter() {
             f(m.reference());
         }
+    }
+
+    /// Whether nothing runs, nothing waits to run, and nothing of the scheduler's will make anything run.
+    /// Under the lock.
+    pub(crate) fn is_asleep(&self, shared: &Shared) -> bool {
+        // ordering: Relaxed: Ms are counted before they have a P, and nobody has one here.
+        let ms = self.m_total.load(Ordering::Relaxed);
+        shared.idle_m_count == ms
+            && self.idle.idle_ps() == self.proc_count()
+            && shared.global.len() == 0
+            && shared.awaiting_ps.is_none()
+            && timers::earliest(self) == p::NO_DEADLINE
+            && self.procs().all(|p| p.runq.is_empty())
+    }
+
+    /// Threads that this scheduler has made, and the one that called `run`.
+    pub(crate) fn own_threads(&self) -> usize {
+        // ordering: Relaxed: a thread is counted before it is made.
+        self.helper_threads.load(Ordering::Relaxed) as usize + self.m_count()
     }
 
     /// How many Ms sleep in the idle list.

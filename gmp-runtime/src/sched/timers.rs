@@ -246,7 +246,8 @@ pub(crate) fn wait_for_next(m: &M) -> Option<PRef> {
     }
 }
 
-fn earliest(sched: &Sched) -> u64 {
+/// The earliest deadline of all Ps.
+pub(crate) fn earliest(sched: &Sched) -> u64 {
     sched
         .procs()
         .map(|p| p.next_timer())

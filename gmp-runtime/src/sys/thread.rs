@@ -45,6 +45,17 @@ pub(crate) fn available_cpus() -> io::Result<usize> {
     }
 }
 
+/// How many threads the process has; `None` where `/proc` does not say.
+pub(crate) fn thread_count() -> Option<usize> {
+    Some(std::fs::read_dir("/proc/self/task").ok()?.count())
+}
+
+/// Ends the process at once: no destructors, no flushing.
+pub(crate) fn exit_now(code: i32) -> ! {
+    // SAFETY: _exit has no preconditions.
+    unsafe { libc::_exit(code) }
+}
+
 /// Sets by how many nanoseconds the kernel may delay the calling thread's timeouts to save wake-ups
 /// (50 000 unless told).
 ///

@@ -457,6 +457,8 @@ impl Collector {
         // ordering: Relaxed: under the lock of `thread`. Generations of one scheduler never repeat, so
         // that what an earlier trace touched does not look touched.
         let first = self.last.load(Ordering::Relaxed) + 1;
+        // ordering: Relaxed: counted before it is made.
+        sched.helper_threads.fetch_add(1, Ordering::Relaxed);
         let builder = std::thread::Builder::new()
             .name("gmp-trace".into())
             .stack_size(THREAD_STACK);
@@ -468,7 +470,7 @@ impl Collector {
 
     /// Ends the trace: everything that was recorded is in the file when this returns. `None` when
     /// nothing was being recorded.
-    pub(crate) fn stop(&self) -> Option<io::Result<Summary>> {
+    pub(crate) fn stop(&self, sched: &Sched) -> Option<io::Result<Summary>> {
         let mut thread = self
             .thread
             .lock()
@@ -477,7 +479,10 @@ impl Collector {
         // ordering: Release; pairs with the Acquire load in `work`.
         self.stop.store(1, Ordering::Release);
         self.wake();
-        Some(match handle.join() {
+        let result = handle.join();
+        // ordering: Relaxed: it has ended.
+        sched.helper_threads.fetch_sub(1, Ordering::Relaxed);
+        Some(match result {
             Ok(result) => result,
             Err(_) => Err(io::Error::other(
                 "the thread that writes the trace panicked",

@@ -52,7 +52,8 @@ pub fn start(path: impl AsRef<Path>) -> io::Result<()> {
 /// On a thread that runs no goroutine.
 #[track_caller]
 pub fn stop() -> io::Result<Summary> {
-    match this_goroutine().sched.tracer.stop() {
+    let sched = this_goroutine().sched;
+    match sched.tracer.stop(sched) {
         Some(result) => result,
         None => Err(io::Error::new(
             io::ErrorKind::NotFound,

@@ -536,7 +536,7 @@ pub(crate) fn start_for_environment(sched: &'static Sched, path: &Path) {
 
 /// Ends the trace, if there is one, with its scheduler.
 pub(crate) fn end(sched: &Sched) {
-    match sched.tracer.stop() {
+    match sched.tracer.stop(sched) {
         None => {}
         Some(Err(error)) => eprintln!("gmp: the trace is not whole: {error}"),
         Some(Ok(summary)) if summary.lost > 0 => eprintln!(

@@ -1,0 +1,53 @@
+//! All goroutines are asleep: nothing can ever run again.
+//!
+//! The last M that goes to sleep looks ([`Sched::is_asleep`]): every M sleeps, every P is idle, no queue has
+//! a goroutine, no timer waits, no thread is being made. Only a thread that is not the scheduler's could
+//! still wake somebody, so while one lives there is no verdict, unless the builder says that such threads do
+//! not wake goroutines. All of this is read under the scheduler's lock, at one moment, and a goroutine that
+//! runs keeps its M awake: there is no false alarm.
+//!
+//! The report is Go's: `fatal error: all goroutines are asleep - deadlock!`, every goroutine with what it
+//! waits for and where, exit code 2.
+
+use crate::debug::dump;
+use crate::fatal;
+use crate::sched::Sched;
+use crate::sched::g::GState;
+use crate::sys::thread::{exit_now, thread_count};
+
+/// The exit code of a deadlock, as in Go.
+const EXIT_CODE: i32 = 2;
+
+/// Called by an M that saw [`Sched::is_asleep`] when it went to sleep.
+#[cold]
+pub(crate) fn check(sched: &'static Sched) {
+    if !sched.threads_wake && !sched.stopping() {
+        return report(sched);
+    }
+    let own = sched.own_threads();
+    // More threads than ours: somebody else may wake a goroutine. Where the kernel does not say, the same.
+    if thread_count().is_none_or(|all| all > own) || sched.stopping() {
+        return;
+    }
+    // Counting took a while: somebody may have come and gone.
+    if sched.is_asleep(&sched.shared.lock()) {
+        report(sched);
+    }
+}
+
+fn report(sched: &'static Sched) {
+    // The trace of a program that hangs is worth reading.
+    crate::trace::end(sched);
+    fatal::report(format_args!(
+        "fatal error: all goroutines are asleep - deadlock!\n"
+    ));
+    for index in 0..sched.table.len() {
+        let g = sched.table.get(index);
+        if g.state() != GState::Idle as u32 && g.state() != GState::Dead as u32 {
+            // SAFETY: every M sleeps, so the goroutine does not change.
+            let entry = unsafe { dump::entry(&g) };
+            fatal::report(format_args!("\n{entry}"));
+        }
+    }
+    exit_now(EXIT_CODE)
+}

@@ -1,0 +1,140 @@
+//! Deadlocks are reported with every goroutine, and nothing else is.
+//!
+//! Without the test harness, whose own thread would count as one that may wake goroutines.
+
+mod common;
+
+use std::time::Duration;
+
+use common::{child, child_case, stderr, succeed};
+use gmp_runtime::{Runtime, channel, go, park, select, sleep, yield_now};
+
+/// What a child process does.
+fn child_main(case: &str) {
+    let procs = if case.contains("four Ps") { 4 } else { 1 };
+    let runtime = Runtime::builder()
+        .procs(procs)
+        .threads_wake_goroutines(!case.contains("alone"))
+        .build()
+        .expect("a runtime");
+    // SAFETY: nothing of a thread lives across a call that may park.
+    unsafe {
+        runtime.run(|| match case {
+            "a sleeper" => {
+                let (sender, receiver) = channel(0);
+                go(move || {
+                    sleep(Duration::from_millis(20));
+                    sender.send(1)
+                });
+                assert_eq!(receiver.recv(), Ok(1));
+            }
+            "a thread" => {
+                let (sender, receiver) = channel(1);
+                let thread = std::thread::spawn(move || {
+                    std::thread::sleep(Duration::from_millis(50));
+                    sender.try_send(1)
+                });
+                assert_eq!(receiver.recv(), Ok(1));
+                assert!(thread.join().is_ok_and(|sent| sent.is_ok()));
+            }
+            "producers and consumers on four Ps, alone" => produce_and_consume(),
+            _ => hang(),
+        });
+    }
+}
+
+/// Five goroutines that wait for ever, each for something else.
+fn hang() {
+    let (_sender, receiver) = channel::<u8>(0);
+    let (other, others) = channel::<u8>(0);
+    let (_full, unused) = channel::<u8>(0);
+    go(move || receiver.recv());
+    go(move || other.send(1));
+    go(park);
+    let hopeless = go(move || {
+        select! {
+            recv(unused) -> value => value.is_ok(),
+        }
+    });
+    let sleeper = go(|| sleep(Duration::from_millis(5)));
+    let _ = sleeper.join();
+    let _ = hopeless.join();
+    drop(others);
+}
+
+/// Everybody waits for somebody all the time, and nothing is a deadlock.
+fn produce_and_consume() {
+    let (sender, receiver) = channel(0);
+    let consumers: Vec<_> = (0..3)
+        .map(|_| {
+            let receiver = receiver.clone();
+            go(move || receiver.iter().count())
+        })
+        .collect();
+    for _ in 0..2 {
+        let sender = sender.clone();
+        go(move || {
+            for i in 0..50_000 {
+                let _ = sender.send(i);
+                if i % 1024 == 0 {
+                    sleep(Duration::from_micros(50));
+                } else if i % 64 == 0 {
+                    yield_now();
+                }
+            }
+        });
+    }
+    drop((sender, receiver));
+    let total: usize = consumers
+        .into_iter()
+        .filter_map(|consumer| consumer.join().ok())
+        .sum();
+    assert_eq!(total, 100_000);
+}
+
+fn main() {
+    if let Some(case) = child_case() {
+        return child_main(&case);
+    }
+    a_deadlock_is_reported_with_every_goroutine();
+    nothing_else_is_a_deadlock();
+    println!("test result: ok. 2 passed; 0 failed");
+}
+
+fn a_deadlock_is_reported_with_every_goroutine() {
+    for case in ["one P", "four Ps", "four Ps, alone"] {
+        let output = child("", case).output().expect("a child");
+        let text = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{case}: {text}");
+        for part in [
+            "fatal error: all goroutines are asleep - deadlock!\n",
+            "goroutine 1 [join]:",
+            " [chan receive]:",
+            " [chan send]:",
+            " [select]:",
+            " [park]:",
+            "deadlock::hang::",
+            "created by goroutine 1\n",
+            "deadlock.rs:",
+        ] {
+            assert!(text.contains(part), "{case}: no {part:?} in\n{text}");
+        }
+        assert_eq!(
+            text.lines()
+                .filter(|line| line.starts_with("goroutine "))
+                .count(),
+            5,
+            "{text}"
+        );
+    }
+}
+
+fn nothing_else_is_a_deadlock() {
+    for case in [
+        "a sleeper",
+        "a thread",
+        "producers and consumers on four Ps, alone",
+    ] {
+        succeed(&mut child("", case));
+    }
+}
