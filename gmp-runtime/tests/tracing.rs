@@ -244,11 +244,21 @@ fn the_environment_records_a_whole_run() {
         run(case.parse().unwrap(), || {
             work();
             // Some are left at the end.
-            for _ in 0..10 {
-                go(park);
-                go(|| sleep(Duration::from_secs(1_000)));
+            let begun = Arc::new(AtomicUsize::new(0));
+            for i in 0..20 {
+                let begun = Arc::clone(&begun);
+                go(move || {
+                    begun.fetch_add(1, SeqCst);
+                    if i % 2 == 0 {
+                        park();
+                    } else {
+                        sleep(Duration::from_secs(1_000));
+                    }
+                });
             }
-            (0..100).for_each(|_| yield_now());
+            while begun.load(SeqCst) < 20 {
+                yield_now();
+            }
         });
         return;
     }
@@ -413,8 +423,8 @@ fn a_full_disk_loses_events_and_counts_them() {
     const NAME: &str = "a_full_disk_loses_events_and_counts_them";
     if child_case().is_some() {
         let limit = libc::rlimit {
-            rlim_cur: 3 << 20,
-            rlim_max: 3 << 20,
+            rlim_cur: 2 << 20,
+            rlim_max: 2 << 20,
         };
         // SAFETY: numbers; the signal is the process's own to ignore.
         unsafe {
@@ -442,7 +452,7 @@ fn a_full_disk_loses_events_and_counts_them() {
         reader.info().lost_events > 0 || reader.anomalies().worst() >= Some(Severity::DataLoss),
         "{anomalies:#?}"
     );
-    assert!(std::fs::metadata(&path).unwrap().len() <= 3 << 20);
+    assert!(std::fs::metadata(&path).unwrap().len() <= 2 << 20);
 }
 
 /// Threads that are no Ms make goroutines ready.

@@ -153,12 +153,14 @@ impl Output {
     /// # Errors
     /// The kernel's.
     pub(super) fn create(path: &Path, ticks_per_second: u64) -> io::Result<Output> {
-        let mut file = File::options()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .open(path)?;
+        // Whoever writes into a pipe must not be one of its readers: when the reader goes, writing has to
+        // fail and not to wait.
+        let is_stream = std::fs::metadata(path).is_ok_and(|there| !there.is_file());
+        let mut options = File::options();
+        if !is_stream {
+            options.read(true).create(true).truncate(true);
+        }
+        let mut file = options.write(true).open(path)?;
         let is_file = file.metadata()?.is_file();
         let mut info = HeaderInfo::new(ticks_per_second);
         info.process_id = u64::from(std::process::id());
