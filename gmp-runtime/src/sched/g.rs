@@ -237,8 +237,9 @@ impl G {
         if now != FROM {
             self.illegal_transition(now, TO);
         }
-        // ordering: Relaxed, as above.
-        self.state.store(TO, Ordering::Relaxed);
+        // ordering: Release; pairs with the Acquire load in `state`: who sees a new goroutine runnable sees
+        // what was written to it before.
+        self.state.store(TO, Ordering::Release);
     }
 
     #[cold]
@@ -258,8 +259,8 @@ impl G {
 
     /// The number of its state.
     pub(crate) fn state(&self) -> u32 {
-        // ordering: Relaxed: a snapshot for a report, or the owner's own value.
-        self.state.load(Ordering::Relaxed)
+        // ordering: Acquire; pairs with the Release store in `transition`.
+        self.state.load(Ordering::Acquire)
     }
 
     /// The M it runs on or ran on last.

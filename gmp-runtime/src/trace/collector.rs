@@ -50,8 +50,8 @@ use crate::sys::futex;
 use crate::sys::memory_barrier::Fences;
 use crate::sys::tsc::ClockUnits;
 
-/// How long a generation lasts at least.
-const GENERATION_NS: u64 = 1_000_000_000;
+/// How long a generation lasts at least. Short in unit tests, so that they see many.
+const GENERATION_NS: u64 = if cfg!(test) { 500_000 } else { 1_000_000_000 };
 
 /// How long it lasts at most, when restating takes too large a part of the bytes.
 const LONGEST_GENERATION_NS: u64 = 60 * GENERATION_NS;
@@ -346,12 +346,14 @@ impl State {
 
     /// Writes the status of `g` into a control block, if `generation` has not touched it and it lives.
     fn restate(&mut self, generation: u32, g: &G, runs_on: Option<u64>) {
-        if g.traced.generation() >= generation {
-            return;
-        }
+        // The state first: a goroutine that is being made gets its mark before it becomes runnable, and
+        // nobody takes the lock for that.
         let Some(state) = traced_state(g, runs_on) else {
             return;
         };
+        if g.traced.generation() >= generation {
+            return;
+        }
         let on_m = runs_on.or_else(|| g.m().filter(|_| state == Traced::Syscall).map(|m| m.id));
         let status = self.touch(generation, g, state, on_m);
         let now = self.clock.now_units();

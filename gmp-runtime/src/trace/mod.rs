@@ -30,3 +30,6 @@ pub use control::{start, stop};
 mod off;
 #[cfg(not(feature = "trace"))]
 pub(crate) use off::*;
+
+#[cfg(all(test, feature = "trace", not(loom)))]
+mod tests;

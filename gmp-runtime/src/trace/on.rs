@@ -268,6 +268,22 @@ impl Section<'_> {
         }
     }
 
+    /// Sees to it that this generation has the status of `p`, which nobody holds.
+    fn touch_idle_p(&mut self, p: &P) {
+        if p.traced.generation() == self.generation {
+            return;
+        }
+        // Under the lock, as the collector touches what nobody else did.
+        let guard = self.m.sched.tracer.lock();
+        if p.traced.generation() != self.generation {
+            p.traced.touch(self.generation);
+            self.write(1, |e, c, now| {
+                e.proc_status(c, now, p.id, PState::Idle, None)
+            });
+        }
+        drop(guard);
+    }
+
     /// The number of a place.
     #[inline(always)]
     fn site(
@@ -425,10 +441,7 @@ events! {
 
     /// The M is about to take `p`.
     proc_start(p: PRef) = |section, _m| {
-        if p.traced.generation() != section.generation {
-            p.traced.touch(section.generation);
-            section.write(1, |e, c, now| e.proc_status(c, now, p.id, PState::Idle, None));
-        }
+        section.touch_idle_p(&p);
         let seq = p.traced.sequence.get() + 1;
         p.traced.sequence.set(seq);
         section.write(1, |e, c, now| e.proc_start(c, now, p.id, seq));
