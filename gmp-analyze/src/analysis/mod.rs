@@ -13,6 +13,7 @@ pub mod parallelism;
 pub mod report;
 pub mod runs;
 pub mod steal;
+pub mod timeline;
 pub mod utilization;
 
 mod histogram;

@@ -2,6 +2,7 @@
 
 use crate::machine::Place;
 use gmp_trace::tables::{Tables, Text};
+use std::collections::HashMap;
 
 /// What stands for a function that the trace does not name.
 pub const UNKNOWN_FUNCTION: &str = "(unknown)";
@@ -71,6 +72,35 @@ pub fn plain_function(function: &str) -> String {
     }
     let plain = plain.replace("::{{closure}}", "").replace("::::", "::");
     plain.trim_end_matches("::").to_owned()
+}
+
+/// A short name for each place: the last parts of its function, and the line where two would be the
+/// same.
+pub fn short_names(tables: &Tables, places: &[Place]) -> Vec<String> {
+    let short = |place: &Place| match plain_function(&function(tables, *place)).as_str() {
+        "" if *place == Place::Unknown => BEFORE_TRACE.to_owned(),
+        "" => UNKNOWN_FUNCTION.to_owned(),
+        plain => match plain.rmatch_indices("::").nth(1) {
+            Some((at, _)) => plain[at + 2..].to_owned(),
+            None => plain.to_owned(),
+        },
+    };
+    let names: Vec<String> = places.iter().map(short).collect();
+    let mut count: HashMap<&str, usize> = HashMap::new();
+    for name in &names {
+        *count.entry(name).or_default() += 1;
+    }
+    let with_line = |(place, name): (&Place, &String)| {
+        let position = position(tables, *place);
+        // The column rarely tells more than the line does.
+        let line = position.rsplit('/').next().unwrap_or_default();
+        if count[name.as_str()] > 1 && !line.is_empty() {
+            format!("{name} {line}")
+        } else {
+            name.clone()
+        }
+    };
+    places.iter().zip(&names).map(with_line).collect()
 }
 
 #[cfg(test)]
