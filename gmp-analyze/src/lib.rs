@@ -7,6 +7,7 @@ pub mod cli;
 pub mod diag;
 pub mod input;
 pub mod machine;
+pub mod plot;
 pub mod render;
 pub mod session;
 pub mod units;

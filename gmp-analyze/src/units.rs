@@ -108,6 +108,36 @@ pub fn bytes(n: u64) -> String {
     format!("{:.0} TB", value / 1000.0)
 }
 
+/// A duration as people write it: a number and its unit, `10ms`, `1.5s`, `250us`, `0`.
+///
+/// # Errors
+///
+/// What was expected and what was found instead.
+pub fn parse_duration(text: &str) -> Result<Nanos, String> {
+    let unit_at = text.find(|c: char| !c.is_ascii_digit() && c != '.');
+    let (number, unit) = text.split_at(unit_at.unwrap_or(text.len()));
+    let size = match unit {
+        "ns" => 1.0,
+        "us" | "µs" | "μs" => 1e3,
+        "ms" => 1e6,
+        "s" => 1e9,
+        "m" => 60e9,
+        "h" => 3600e9,
+        "" if number == "0" => 1.0,
+        _ => return Err(not_a_duration(text)),
+    };
+    match number.parse::<f64>() {
+        Ok(value) if (value * size) < i64::MAX as f64 => Ok(Nanos((value * size).round() as i64)),
+        _ => Err(not_a_duration(text)),
+    }
+}
+
+fn not_a_duration(text: &str) -> String {
+    format!(
+        "expected a number and a unit (ns, us, ms, s, m, h), as in 10ms or 1.5s, found {text:?}"
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -133,6 +163,37 @@ mod tests {
             assert_eq!(duration(Nanos(ns)), text, "{ns}");
         }
         assert!(duration(Nanos(i64::MIN)).starts_with('-'));
+    }
+
+    #[test]
+    fn durations_that_people_write() {
+        let cases = [
+            ("0", 0),
+            ("17ns", 17),
+            ("250us", 250_000),
+            ("250µs", 250_000),
+            ("10ms", 10_000_000),
+            ("1.5s", 1_500_000_000),
+            ("2m", 120_000_000_000),
+            ("1h", 3_600_000_000_000),
+        ];
+        for (text, ns) in cases {
+            assert_eq!(parse_duration(text), Ok(Nanos(ns)), "{text}");
+        }
+        for text in [
+            "",
+            "10",
+            "ms",
+            "-1ms",
+            "1.2.3s",
+            "10 ms",
+            "1e3s",
+            "99999999999h",
+            "1d",
+        ] {
+            let error = parse_duration(text).unwrap_err();
+            assert!(error.contains("as in 10ms"), "{text}: {error}");
+        }
     }
 
     #[test]

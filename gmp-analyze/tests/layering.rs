@@ -14,7 +14,7 @@ const ROWS: &[&[&str]] = &[
     &["machine"],
     &["analysis"],
     &["session"],
-    &["render"],
+    &["render", "plot"],
     &["cli/args", "cli/config"],
     &["cli/cmd"],
     &["cli"],
@@ -36,6 +36,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("comfy_table", &["render"]),
     ("serde_json", &["render"]),
     ("anstream", &["cli"]),
+    ("plotters", &["plot"]),
 ];
 
 /// Words that a pure row must not have: it reads and prints nothing, and knows no clock but the
@@ -65,6 +66,10 @@ const PURE: &[(&str, &[&str])] = &[
     ),
     (
         "render",
+        &["std::fs", "std::env", "println!", "eprintln!", "Instant"],
+    ),
+    (
+        "plot",
         &["std::fs", "std::env", "println!", "eprintln!", "Instant"],
     ),
 ];

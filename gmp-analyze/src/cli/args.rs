@@ -2,8 +2,10 @@
 
 use crate::analysis::findings::RULES;
 use crate::render::sections;
+use crate::units::parse_duration;
 use clap::builder::PossibleValuesParser;
-use clap::{Args as ClapArgs, Parser, Subcommand};
+use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+use gmp_trace::time::Nanos;
 use std::ffi::OsString;
 
 /// Explains traces of goroutine schedulers.
@@ -27,6 +29,8 @@ pub(super) enum Command {
     Report(ReportArgs),
     /// Every rule that a trace breaks, counted, with the first place.
     Check(TraceArgs),
+    /// A picture of what ran where and when: lanes, utilization, run queues, states (SVG).
+    Timeline(TimelineArgs),
     /// One line an event, in the order of cause.
     Events(EventsArgs),
     /// What the columns of tables, the fields of JSON and the rules of findings mean.
@@ -68,6 +72,64 @@ pub(super) struct ReportArgs {
     /// Exit code 1 where this rule finds something; may be given more than once.
     #[arg(long, value_name = "RULE", value_parser = PossibleValuesParser::new(rules()))]
     pub(super) deny: Vec<String>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct TimelineArgs {
+    /// A trace, gzip or not; - for standard input.
+    #[arg(value_name = "TRACE")]
+    pub(super) trace: OsString,
+
+    /// The file that is written; - for standard output.
+    #[arg(short, long, value_name = "FILE", default_value = "-")]
+    pub(super) output: OsString,
+
+    /// What a lane stands for.
+    #[arg(long, value_enum, default_value = "p")]
+    pub(super) lanes: LanesArg,
+
+    /// What colours stand for: start functions of goroutines, or states.
+    #[arg(long, value_enum, default_value = "group")]
+    pub(super) color: ColourArg,
+
+    /// From when, counted from the begin of the trace, as in 10ms.
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub(super) from: Option<Nanos>,
+
+    /// Until when, counted from the begin of the trace.
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub(super) to: Option<Nanos>,
+
+    /// Width of the picture in pixels.
+    #[arg(long, value_name = "PIXELS", default_value_t = 1400, value_parser = clap::value_parser!(u32).range(300..=8000))]
+    pub(super) width: u32,
+
+    /// Height of the picture in pixels [default: what the lanes need to be read; never less than
+    /// they need to be seen].
+    #[arg(long, value_name = "PIXELS", value_parser = clap::value_parser!(u32).range(100..=8000))]
+    pub(super) height: Option<u32>,
+}
+
+/// What a lane stands for.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum LanesArg {
+    /// A P.
+    P,
+    /// A thread.
+    M,
+    /// A group of goroutines with the same start function, made at the same place.
+    Group,
+    /// A task of the program.
+    Task,
+}
+
+/// What colours stand for.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum ColourArg {
+    /// Start functions of goroutines.
+    Group,
+    /// States.
+    State,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -36,6 +36,12 @@ impl From<crate::input::Error> for Failure {
     }
 }
 
+impl From<crate::plot::Error> for Failure {
+    fn from(error: crate::plot::Error) -> Failure {
+        Failure::Usage(error.to_string())
+    }
+}
+
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Failure {
         Failure::Output(error)

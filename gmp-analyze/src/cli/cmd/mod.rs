@@ -3,7 +3,9 @@
 mod check;
 mod events;
 mod explain;
+mod picture;
 mod report;
+mod timeline;
 
 use super::args::Command;
 use super::{Failure, Verdict};
@@ -15,6 +17,7 @@ pub(super) fn run(command: Command, out: &mut dyn Write) -> Result<Verdict, Fail
         Command::Report(args) => report::run(&args, out),
         Command::Check(args) => check::run(&args, out),
         Command::Events(args) => events::run(&args, out),
+        Command::Timeline(args) => timeline::run(&args, out),
         Command::Explain => explain::run(out),
     }
 }

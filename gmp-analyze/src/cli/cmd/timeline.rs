@@ -1,0 +1,44 @@
+//! `timeline`: a picture of what ran where and when.
+
+use super::picture;
+use crate::analysis::timeline::{Colour, Lanes, Options, Timeline};
+use crate::cli::args::{ColourArg, LanesArg, TimelineArgs};
+use crate::cli::{Failure, Verdict};
+use crate::{input, plot, session};
+use std::io::Write;
+
+pub(super) fn run(args: &TimelineArgs, out: &mut dyn Write) -> Result<Verdict, Failure> {
+    if let (Some(from), Some(to)) = (args.from, args.to)
+        && from >= to
+    {
+        let message = "--from has to be before --to: nothing is between the two";
+        return Err(Failure::Usage(message.to_owned()));
+    }
+    let lanes = match args.lanes {
+        LanesArg::P => Lanes::Procs,
+        LanesArg::M => Lanes::Threads,
+        LanesArg::Group => Lanes::Groups,
+        LanesArg::Task => Lanes::Tasks,
+    };
+    let colour = match args.color {
+        ColourArg::Group => Colour::Group,
+        ColourArg::State => Colour::State,
+    };
+    let options = Options {
+        lanes,
+        colour,
+        from: args.from,
+        to: args.to,
+        pixels: plot::timeline::pixels(args.width, lanes),
+    };
+    let mut input = input::open(&args.trace, true)?;
+    let outcome = session::run(&mut input, Timeline::new(options))?;
+    let chart = outcome.sink.finish(outcome.end, input.tables());
+    let source = input.facts().source;
+    if let Some(why) = plot::timeline::nothing(&chart) {
+        picture::note(&source, &format!("{why}; the picture says so"));
+    }
+    let svg = plot::timeline::draw(&chart, picture::name_of(&source), args.height)?;
+    picture::write(&args.output, &svg, out)?;
+    Ok(Verdict::Fine)
+}
