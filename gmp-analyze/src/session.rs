@@ -4,6 +4,7 @@ use crate::analysis::collect::Collector;
 use crate::analysis::report::Report;
 use crate::input::{self, Input};
 use crate::machine::{Machine, Outcome, Sink};
+use gmp_trace::check::Checker;
 use std::ffi::OsStr;
 
 /// Gives every event that is left of `input` to a machine with this sink.
@@ -31,5 +32,29 @@ pub fn report(path: &OsStr, lives: bool, progress: bool) -> Result<Report, input
         input.facts(),
         input.tables(),
         input.anomalies(),
+    ))
+}
+
+/// The report on the trace at `path`, with the rules that it breaks among its anomalies: the
+/// validator of `gmp-trace`, which shares no code with the state machine, has seen every event too.
+///
+/// # Errors
+///
+/// As [`report`].
+pub fn checked(path: &OsStr, progress: bool) -> Result<Report, input::Error> {
+    let mut input = input::open(path, progress)?;
+    let mut machine = Machine::new(Collector::new(false));
+    let mut checker = Checker::new();
+    input.for_each_event(|event, _| {
+        checker.event(event);
+        machine.event(event);
+    })?;
+    let mut anomalies = input.anomalies();
+    anomalies.extend(input::broken_rules(&checker.finish(input.event_count())));
+    Ok(Report::new(
+        machine.finish(),
+        input.facts(),
+        input.tables(),
+        anomalies,
     ))
 }

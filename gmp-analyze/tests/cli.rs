@@ -292,6 +292,48 @@ fn events_are_one_line_each() {
     assert_eq!(text.matches(part).count(), 2, "{text}");
 }
 
+#[test]
+fn raw_events_are_the_records_of_the_file() {
+    let trace = trace();
+    let text = out(&run(&["events", "--raw", &file("raw.gmpt", &trace)]));
+    assert!(text.starts_with("gmp trace "), "{text}");
+    // The text makes the same events again.
+    let again = gmp_trace::text::from_text(&text).expect("the text form");
+    let events = |name: &str, bytes: &[u8]| out(&run(&["events", &file(name, bytes)]));
+    assert_eq!(events("again.gmpt", &again), events("raw.gmpt", &trace));
+    let go = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../fixtures/go/go1.27-leak.trace"
+    );
+    let text = out(&run(&["events", "--raw", go]));
+    assert!(text.contains("GoCreate"), "{text}");
+}
+
+/// Damaged traces of the repository: a report or one clear line, never a panic.
+#[test]
+fn damaged_traces_are_reported_or_refused() {
+    let directory = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../fixtures/bad");
+    let (mut reported, mut refused) = (0, 0);
+    for entry in fs::read_dir(directory).expect("the fixtures") {
+        let path = entry.expect("an entry").path().display().to_string();
+        let output = run(&["report", &path]);
+        match output.status.code() {
+            Some(0) => {
+                reported += 1;
+                let text = out(&output);
+                assert!(text.contains("Anomalies of the trace"), "{path}: {text}");
+                assert_ne!(run(&["check", &path]).status.code(), Some(0), "{path}");
+            }
+            code => {
+                refused += 1;
+                assert_eq!(code, Some(2), "{path}");
+                assert_eq!(err(&output).lines().count(), 1, "{path}: {}", err(&output));
+            }
+        }
+    }
+    assert!(reported >= 3 && refused >= 3, "{reported} {refused}");
+}
+
 /// Whoever reads the output may stop at any time.
 #[test]
 fn a_closed_pipe_is_quiet() {

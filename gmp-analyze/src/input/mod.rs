@@ -59,29 +59,77 @@ pub struct Input {
 ///
 /// When there is no such file, it cannot be read, or it is no trace that can be read.
 pub fn open(path: &OsStr, progress: bool) -> Result<Input, Error> {
-    let is_standard_input = path == "-";
-    let source = if is_standard_input {
-        STANDARD_INPUT.to_owned()
-    } else {
-        Path::new(path).display().to_string()
-    };
+    let source = name_of(path);
     let fail = |message: String| Error {
         source: source.clone(),
         message,
     };
-    let (bytes, length): (Box<dyn Read + Send>, Option<u64>) = if is_standard_input {
+    let (bytes, damage, _) = trace_bytes(path, progress).map_err(fail)?;
+    match gmp_trace::open(bytes) {
+        Ok(reader) => Ok(Input {
+            reader,
+            source,
+            damage,
+        }),
+        Err(error) => Err(fail(error.to_string())),
+    }
+}
+
+/// Writes the records of the trace at `path` to `out` as text, as they are in the file.
+///
+/// # Errors
+///
+/// As [`open`]; when `out` cannot be written to, which is the second kind of error. A Go trace is
+/// held in memory as a whole.
+pub fn raw(path: &OsStr, out: &mut impl io::Write) -> Result<io::Result<()>, Error> {
+    let source = name_of(path);
+    let fail = |message: String| Error {
+        source: source.clone(),
+        message,
+    };
+    let (mut bytes, _, kind) = trace_bytes(path, false).map_err(fail)?;
+    let written = if kind == Kind::Go {
+        let mut whole = Vec::new();
+        let read = bytes.read_to_end(&mut whole);
+        read.map_err(|error| fail(format!("cannot be read: {error}")))?;
+        gmp_trace::go::text::to_text(&whole, out)
+    } else {
+        gmp_trace::text::to_text(bytes, out).map(drop)
+    };
+    match written {
+        Ok(()) => Ok(Ok(())),
+        Err(error) if error.is_io() => Ok(Err(io_cause(&error))),
+        Err(error) => Err(fail(error.to_string())),
+    }
+}
+
+/// The input or output error under `error`, as one that can be given on.
+fn io_cause(error: &gmp_trace::Error) -> io::Error {
+    let source = std::error::Error::source(error).and_then(|source| source.downcast_ref());
+    let kind = source.map_or(io::ErrorKind::Other, io::Error::kind);
+    io::Error::new(kind, error.to_string())
+}
+
+fn name_of(path: &OsStr) -> String {
+    if path == "-" {
+        STANDARD_INPUT.to_owned()
+    } else {
+        Path::new(path).display().to_string()
+    }
+}
+
+/// Where the bytes of a trace come from.
+type Bytes = Box<dyn Read + Send>;
+
+/// The unpacked bytes of the trace at `path`, its damage, and its kind.
+fn trace_bytes(path: &OsStr, progress: bool) -> Result<(Bytes, Damage, Kind), String> {
+    let (bytes, length): (Bytes, Option<u64>) = if path == "-" {
         (Box::new(io::stdin()), None)
     } else {
-        let (file, length) = open_file(Path::new(path)).map_err(fail)?;
+        let (file, length) = open_file(Path::new(path))?;
         (Box::new(file), length)
     };
-    let bytes = Progress::new(bytes, length, progress);
-    let (reader, damage) = begin(Box::new(bytes)).map_err(fail)?;
-    Ok(Input {
-        reader,
-        source,
-        damage,
-    })
+    unpacked(Box::new(Progress::new(bytes, length, progress)))
 }
 
 fn open_file(path: &Path) -> Result<(File, Option<u64>), String> {
@@ -103,8 +151,8 @@ fn open_file(path: &Path) -> Result<(File, Option<u64>), String> {
     Ok((file, metadata.is_file().then_some(metadata.len())))
 }
 
-/// Looks at the first bytes and opens the reader for them.
-fn begin(mut bytes: Box<dyn Read + Send>) -> Result<(Reader, Damage), String> {
+/// Looks at the first bytes, and unpacks what is packed.
+fn unpacked(mut bytes: Bytes) -> Result<(Bytes, Damage, Kind), String> {
     let mut damage = Damage::default();
     let mut first = look(&mut bytes)?;
     let mut kind = sniff::kind(&first);
@@ -124,10 +172,7 @@ fn begin(mut bytes: Box<dyn Read + Send>) -> Result<(Reader, Damage), String> {
     if !matches!(kind, Kind::Gmp | Kind::Go) {
         return Err(sniff::not_a_trace(kind, wrapping, &first));
     }
-    match gmp_trace::open(io::Cursor::new(first).chain(bytes)) {
-        Ok(reader) => Ok((reader, damage)),
-        Err(error) => Err(error.to_string()),
-    }
+    Ok((Box::new(io::Cursor::new(first).chain(bytes)), damage, kind))
 }
 
 /// The first bytes, fewer only where there are no more.
@@ -150,6 +195,11 @@ impl Input {
         self.reader
             .for_each_event(each)
             .map_err(|error| self.failed(&error))
+    }
+
+    /// How many events the trace has given.
+    pub fn event_count(&self) -> u64 {
+        self.reader.info().events
     }
 
     /// The next event; `None` at the end.
@@ -206,6 +256,27 @@ impl Input {
         }
         anomalies
     }
+}
+
+/// The rules that a trace breaks, as anomalies; each tells the first break.
+pub fn broken_rules(report: &gmp_trace::check::Report) -> Vec<Anomaly> {
+    let anomaly = |(rule, &count): (&gmp_trace::check::Rule, &u64)| {
+        let first = report.broken.iter().find(|broken| broken.rule == *rule);
+        let what = first.map_or(String::new(), |broken| {
+            format!(" (First: {}.)", broken.what)
+        });
+        Anomaly {
+            kind: with_hyphens(&format!("{rule:?}")),
+            source: Source::Trace,
+            severity: Severity::Error,
+            count,
+            first: first.map_or(First::Nowhere, |broken| {
+                First::Event(broken.order, broken.time)
+            }),
+            meaning: format!("{}{what}", rule.sentence()),
+        }
+    };
+    report.counts.iter().map(anomaly).collect()
 }
 
 /// A reader's anomaly as one of ours.

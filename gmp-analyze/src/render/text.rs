@@ -107,8 +107,10 @@ fn one_finding(out: &mut dyn io::Write, finding: &Finding, width: usize) -> io::
             (!said).then(|| format!("{} {value}", evidence.name))
         })
         .collect();
-    let figures = figures.join(" · ");
-    wrapped(out, &figures, "    ", "    ", width, Some(style::QUIET))?;
+    if !figures.is_empty() {
+        let figures = figures.join(" · ");
+        wrapped(out, &figures, "    ", "    ", width, Some(style::QUIET))?;
+    }
     wrapped(out, &finding.next, "    → ", "      ", width, None)
 }
 

@@ -52,17 +52,23 @@ impl Rule for LostEvents {
         } else {
             "Parts of the trace are missing or damaged".to_owned()
         };
+        let consequence = if unknown == Nanos::ZERO {
+            "the states of goroutines fit together all the same".to_owned()
+        } else {
+            format!(
+                "{} of the goroutines' time cannot be told and is shown as unknown",
+                units::percent(units::share(unknown, all)),
+            )
+        };
         vec![Finding {
             rule: self.name(),
             urgency: Urgency::Warning,
-            summary: format!(
-                "{what}; {} of the goroutines' time cannot be told and is shown as unknown.",
-                units::percent(units::share(unknown, all)),
-            ),
+            summary: format!("{what}; {consequence}."),
             evidence,
-            next: "Counts are too low by what was lost. See the anomalies below; `gmp-analyze \
-                   check` lists every broken rule with its place."
-                .to_owned(),
+            next:
+                "Counts are too low by what was lost; `gmp-analyze check` lists every broken rule \
+                   with its place."
+                    .to_owned(),
         }]
     }
 }

@@ -10,7 +10,7 @@ use std::io::Write;
 pub(super) fn run(args: &TraceArgs, out: &mut dyn Write) -> Result<Verdict, Failure> {
     let mut verdict = Verdict::Fine;
     for path in &args.traces {
-        let report = session::report(path, false, true)?;
+        let report = session::checked(path, true)?;
         checked::anomalies(out, &report)?;
         if report
             .anomalies

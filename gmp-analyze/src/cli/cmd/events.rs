@@ -8,6 +8,10 @@ use std::io::Write;
 
 pub(super) fn run(args: &EventsArgs, out: &mut dyn Write) -> Result<Verdict, Failure> {
     for path in &args.input.traces {
+        if args.raw {
+            input::raw(path, &mut &mut *out)??;
+            continue;
+        }
         let mut input = input::open(path, false)?;
         let mut line = String::new();
         while let Some(event) = input.next_event()? {
