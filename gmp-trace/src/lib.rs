@@ -3,7 +3,7 @@
 //! | to | see |
 //! |---|---|
 //! | read a trace | [`open`], [`Reader`], [`Event`] |
-//! | record one | [`write`] |
+//! | record one | [`mod@write`] |
 //! | know the bytes | [`spec`], and `docs/trace-format.md` |
 
 #![forbid(unsafe_code)]

@@ -5,34 +5,33 @@ use crate::time::Nanos;
 /// A clock with a constant rate, and the moment that is time zero.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clock {
-    /// Nanoseconds of a unit, times 2 to the power of `shift`.
-    factor: u64,
-    shift: u32,
+    /// Whole nanoseconds of a unit.
+    whole: u64,
+    /// The rest of them, in parts of 2 to the power of 64.
+    parts: u64,
     origin: Option<u64>,
 }
 
 impl Clock {
     /// A clock of `ticks_per_second` units, which is not 0.
     pub(super) fn new(ticks_per_second: u64) -> Clock {
-        // As many fraction bits as a factor of 64 bits has room for.
-        let mut shift = 64;
-        let factor = loop {
-            let factor = (1_000_000_000u128 << shift) / u128::from(ticks_per_second.max(1));
-            match u64::try_from(factor) {
-                Ok(factor) => break factor,
-                Err(_) => shift -= 1,
-            }
-        };
+        const SECOND: u64 = 1_000_000_000;
+        let rate = ticks_per_second.max(1);
+        let (whole, rest) = (SECOND / rate, SECOND % rate);
+        // The rest is below the rate, so that the quotient is below 2 to the power of 64. Rounded up,
+        // or a rate that is no power of two would lose a nanosecond where the result is whole.
+        let parts = (u128::from(rest) << 64).div_ceil(u128::from(rate));
+        let parts = u64::try_from(parts).unwrap_or(u64::MAX);
         Clock {
-            factor,
-            shift,
+            whole,
+            parts,
             origin: None,
         }
     }
 
     /// Nanoseconds of one unit.
     pub(super) fn resolution(&self) -> f64 {
-        self.factor as f64 / 2f64.powi(self.shift as i32)
+        self.whole as f64 + self.parts as f64 / 2f64.powi(64)
     }
 
     /// Makes `ticks` time zero, if none is yet.
@@ -54,8 +53,15 @@ impl Clock {
     /// How long `units` are; the longest time there is where they are more.
     #[inline]
     pub(super) fn duration(&self, units: u64) -> Nanos {
-        let nanos = (u128::from(units) * u128::from(self.factor)) >> self.shift;
-        Nanos(i64::try_from(nanos).unwrap_or(i64::MAX))
+        let parts = ((u128::from(units) * u128::from(self.parts)) >> 64) as u64;
+        let nanos = units
+            .checked_mul(self.whole)
+            .and_then(|whole| whole.checked_add(parts));
+        Nanos(
+            nanos
+                .and_then(|nanos| i64::try_from(nanos).ok())
+                .unwrap_or(i64::MAX),
+        )
     }
 }
 

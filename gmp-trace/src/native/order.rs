@@ -155,7 +155,7 @@ impl Order {
         gone
     }
 
-    #[inline]
+    #[inline(always)]
     fn goroutine_changed(&mut self, g: u64, place: u32) {
         if self.goroutines.at(place).waiting > 0 {
             self.wake_for_goroutine(g, place);
@@ -242,7 +242,7 @@ impl Order {
 
     /// Whether a record with number `seq` may go, with its number brought up; the state before must
     /// be `from`.
-    #[inline]
+    #[inline(always)]
     fn admit(
         entry: &mut Entry<GoState>,
         from: GoState,
@@ -269,7 +269,7 @@ impl Order {
     }
 
     /// `g` begins to run on `turn`'s M.
-    #[inline]
+    #[inline(always)]
     pub(super) fn start(
         &mut self,
         g: u64,
@@ -290,7 +290,7 @@ impl Order {
     }
 
     /// `turn`'s goroutine stops, to be in state `to`, and `g` begins to run in its place.
-    #[inline]
+    #[inline(always)]
     pub(super) fn switch(
         &mut self,
         to: GoState,
@@ -316,7 +316,7 @@ impl Order {
     }
 
     /// `turn`'s goroutine stops running, to be in state `to`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn leave(&mut self, to: GoState, turn: &mut Turn<'_>) {
         let held = &mut self.held[turn.cursor as usize];
         let place = held.place;
@@ -335,7 +335,7 @@ impl Order {
     }
 
     /// `g` stops waiting.
-    #[inline]
+    #[inline(always)]
     pub(super) fn ready(
         &mut self,
         g: u64,
