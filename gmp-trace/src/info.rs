@@ -20,7 +20,7 @@ pub enum TraceFormat {
 }
 
 /// A piece of a loaded file, for symbols.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct LoadedModule {
     /// First address.
     pub start: u64,

@@ -71,6 +71,7 @@ pub(super) struct Cursor {
     offset: u64,
     state: BlockState,
     last_goroutine: u64,
+    /// What the slots mean; empty until the block defines one.
     waits: Vec<Option<WaitMeaning>>,
     events: u64,
     next_sequence: u32,
@@ -97,7 +98,7 @@ impl Cursor {
             offset: 0,
             state: BlockState::Damaged,
             last_goroutine: 0,
-            waits: vec![None; WAIT_SLOTS],
+            waits: Vec::new(),
             events: 0,
             next_sequence: 0,
         }
@@ -271,6 +272,7 @@ impl Cursor {
         if known_site.is_none() && site != 0 {
             anomalies.add(AnomalyKind::MissingTable, offset, 0);
         }
+        self.waits.resize(WAIT_SLOTS, None);
         match usize::try_from(slot)
             .ok()
             .and_then(|slot| self.waits.get_mut(slot))
@@ -312,7 +314,7 @@ impl Cursor {
         self.position = 0;
         self.time = block.base_time;
         self.last_goroutine = block.g.map_or(0, crate::id::GId::get);
-        self.waits.fill(None);
+        self.waits.clear();
         self.stack = None;
         self.events = 0;
         (self.offset, self.state, self.payload) = (block.offset, block.state, block.payload);

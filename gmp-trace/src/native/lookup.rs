@@ -65,6 +65,8 @@ pub(super) struct Lookup {
     sites: ById<SiteRef>,
     stacks: ById<StackRef>,
     definitions: usize,
+    /// Loaded files, as often as they are told of.
+    pub(super) modules: Vec<LoadedModule>,
 }
 
 impl Lookup {
@@ -73,7 +75,6 @@ impl Lookup {
         blocks: &[Block],
         arities: &[u8; 256],
         tables: &mut Tables,
-        modules: &mut Vec<LoadedModule>,
         anomalies: &mut Anomalies,
     ) -> Lookup {
         let mut lookup = Lookup::default();
@@ -100,7 +101,7 @@ impl Lookup {
                 |kind, args, tail, _| match kind {
                     Kind::Site => lookup.site(block, args, tables, anomalies),
                     Kind::Stack => lookup.stack(block, args, tail, tables, anomalies),
-                    Kind::Module => lookup.module(block, args, modules, tables, anomalies),
+                    Kind::Module => lookup.module(block, args, tables, anomalies),
                     _ => {}
                 },
             );
@@ -170,14 +171,7 @@ impl Lookup {
         }
     }
 
-    fn module(
-        &mut self,
-        block: &Block,
-        args: &Args,
-        modules: &mut Vec<LoadedModule>,
-        tables: &Tables,
-        anomalies: &mut Anomalies,
-    ) {
+    fn module(&mut self, block: &Block, args: &Args, tables: &Tables, anomalies: &mut Anomalies) {
         let [start, end, offset, path, build_id, ..] = *args;
         let path = tables
             .text(self.text_or_count(path, block, anomalies))
@@ -192,9 +186,7 @@ impl Lookup {
             path,
             build_id,
         };
-        if !modules.contains(&module) {
-            modules.push(module);
-        }
+        self.modules.push(module);
     }
 
     fn text_or_count(&self, number: u64, block: &Block, anomalies: &mut Anomalies) -> Text {

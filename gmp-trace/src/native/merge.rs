@@ -34,13 +34,17 @@ pub(super) struct Merge {
 impl Merge {
     /// Makes ready to give `generation`; gives its first event, the beginning.
     pub(super) fn new(generation: Generation, shared: &mut Shared) -> Merge {
-        let lookup = Lookup::read(
+        let mut lookup = Lookup::read(
             &generation.tables,
             &shared.arities,
             &mut shared.tables,
-            &mut shared.info.modules,
             &mut shared.anomalies,
         );
+        for module in std::mem::take(&mut lookup.modules) {
+            if shared.modules.insert(module.clone()) {
+                shared.info.modules.push(module);
+            }
+        }
         let mut clocks = None;
         for block in &generation.control {
             each_record(block, &shared.arities, &mut None, |kind, args, _, _| {

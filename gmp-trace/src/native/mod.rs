@@ -27,6 +27,7 @@ pub(crate) mod source;
 mod states;
 mod step;
 
+use std::collections::HashSet;
 use std::io::Read;
 
 use crate::anomaly::Anomalies;
@@ -69,6 +70,7 @@ impl NativeReader {
             anomalies,
             info,
             clock,
+            modules: HashSet::new(),
             last_ticks: 0,
             out: Batch::new(),
         };

@@ -1,11 +1,11 @@
 //! What one record does: first to the states, then as one or two events.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use crate::anomaly::{Anomalies, AnomalyKind};
 use crate::event::{Body, Event, ExitHow, Found, PState};
 use crate::id::{GId, MId, PId};
-use crate::info::TraceInfo;
+use crate::info::{LoadedModule, TraceInfo};
 use crate::native::batch::Batch;
 use crate::native::bodies::{Meaning, optional_m, p_id};
 use crate::native::clock::Clock;
@@ -25,6 +25,8 @@ pub(super) struct Shared {
     pub(super) anomalies: Anomalies,
     pub(super) info: TraceInfo,
     pub(super) clock: Clock,
+    /// Loaded files that are in `info` already.
+    pub(super) modules: HashSet<LoadedModule>,
     /// Time of the last event, in units of the clock.
     pub(super) last_ticks: u64,
     /// The events that are given next.
