@@ -65,8 +65,10 @@
 mod builder;
 mod chan;
 mod debug;
+mod defer;
 mod fatal;
 mod goroutine;
+mod local;
 mod lock;
 #[allow(unused_imports, dead_code, reason = "a facade offers the whole set")]
 mod prim;
@@ -90,7 +92,9 @@ pub use chan::{
     Iter, Receiver, RecvError, RecvTimeoutError, SendError, SendTimeoutError, Sender, TryRecvError,
     TrySendError, channel,
 };
+pub use defer::{Deferred, goexit};
 pub use goroutine::{Goroutine, current, park, proc_id, yield_now};
+pub use local::LocalKey;
 pub use runtime::Runtime;
 pub use select::Select;
 pub use spawn::{JoinHandle, go};

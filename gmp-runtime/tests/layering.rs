@@ -102,6 +102,7 @@ const ROWS: &[Row] = &[
             "runtime",
             "spawn",
             "goroutine",
+            "defer",
             "local",
             "debug",
             "metrics",

@@ -21,6 +21,7 @@
 //!
 //! The numbers are Go's.
 
+use std::any::Any;
 use std::cell::{Cell, UnsafeCell};
 use std::mem::MaybeUninit;
 use std::panic::Location;
@@ -191,6 +192,9 @@ pub(crate) struct G {
     pub(crate) wait: Cell<Option<Wait>>,
     /// Whether it was unwinding when it last left its M. Owner's.
     pub(crate) unwinding: Cell<bool>,
+    /// Values of goroutine-locals by the address of their key, oldest first: few, so a search is short. The
+    /// goroutine's own.
+    pub(crate) locals: UnsafeCell<Vec<(usize, Box<dyn Any>)>>,
     /// For `park` and `unpark`.
     pub(crate) permit: AtomicU32,
     /// Where it was made. Owner's.
@@ -219,6 +223,7 @@ impl G {
             joiner: Cell::new(None),
             wait: Cell::new(None),
             unwinding: Cell::new(false),
+            locals: UnsafeCell::new(Vec::new()),
             permit: AtomicU32::new(0),
             created_at: Cell::new(None),
             creator: Cell::new(0),

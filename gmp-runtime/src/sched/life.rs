@@ -89,6 +89,7 @@ where
     let how = match &result {
         Ok(_) => ExitHow::Returned,
         Err(payload) if payload.is::<Cancelled>() => ExitHow::Cancelled,
+        Err(payload) if payload.is::<Goexit>() => ExitHow::Goexit,
         Err(_) => ExitHow::Panicked,
     };
     // SAFETY: the closure has been taken out.
@@ -163,8 +164,24 @@ extern "C" fn goroutine_main() -> ! {
     };
     // SAFETY: the payload holds the closure that the routine was made for.
     let how = unsafe { (routine.run)(&g) };
+    drop_locals(g);
     end(g, routine);
     park::exit(g, how)
+}
+
+/// The payload of the unwinding that `goexit` begins.
+#[derive(Debug)]
+pub(crate) struct Goexit;
+
+/// Drops the goroutine-locals of `g`, which ends: the last one made first. Destructors may make others,
+/// which are dropped too.
+#[inline(always)]
+fn drop_locals(g: GRef) {
+    // SAFETY: only the goroutine itself touches its values; each is taken out before its destructor runs.
+    while let Some((_, value)) = unsafe { (*g.locals.get()).pop() } {
+        // The panic hook has told of a panic in a destructor; nobody else is left to tell.
+        std::mem::forget(panic::catch_unwind(AssertUnwindSafe(|| drop(value))));
+    }
 }
 
 /// Says that the result is there.

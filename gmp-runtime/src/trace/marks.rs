@@ -120,6 +120,7 @@ mod unnoted {
     pub(crate) enum ExitHow {
         Returned,
         Panicked,
+        Goexit,
         Cancelled,
     }
 

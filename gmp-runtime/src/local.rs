@@ -1,0 +1,94 @@
+//! Values that belong to a goroutine, as thread-locals belong to a thread.
+
+use std::any::Any;
+use std::fmt;
+
+use crate::sched::current::this_goroutine;
+use crate::sched::g::G;
+
+/// A value that each goroutine has for itself, made at its first use and dropped at the goroutine's end.
+/// Declared with [`goroutine_local!`](crate::goroutine_local).
+///
+/// This is what `thread_local!` is for code that runs on goroutines: a goroutine keeps its value when it goes
+/// on on another thread.
+pub struct LocalKey<T: 'static> {
+    make: fn() -> T,
+}
+
+impl<T: 'static> LocalKey<T> {
+    #[doc(hidden)]
+    pub const fn new(make: fn() -> T) -> LocalKey<T> {
+        LocalKey { make }
+    }
+
+    /// Calls `f` with the value of the calling goroutine. `f` may park: the value stays where it is.
+    ///
+    /// # Panics
+    /// On a thread that runs no goroutine; with what the initializer panics with.
+    #[track_caller]
+    pub fn with<R>(&'static self, f: impl FnOnce(&T) -> R) -> R {
+        let g = this_goroutine();
+        let key = std::ptr::from_ref(self) as usize;
+        let value = match find(&g, key) {
+            Some(value) => value,
+            None => add(&g, key, Box::new((self.make)())),
+        };
+        // SAFETY: the box stays until the goroutine ends, which is after `f`; it was made by this key.
+        f(unsafe { &*value.cast::<T>() })
+    }
+}
+
+impl<T: 'static> fmt::Debug for LocalKey<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LocalKey").finish_non_exhaustive()
+    }
+}
+
+/// The value of `key`, if the calling goroutine, `g`, has one.
+fn find(g: &G, key: usize) -> Option<*const ()> {
+    // SAFETY: only the goroutine itself touches its values, and no reference to the list is kept.
+    let locals = unsafe { &*g.locals.get() };
+    let (_, value) = locals.iter().find(|(of, _)| *of == key)?;
+    Some(std::ptr::from_ref::<dyn Any>(&**value).cast())
+}
+
+/// Keeps a value for the calling goroutine, `g`.
+fn add(g: &G, key: usize, value: Box<dyn Any>) -> *const () {
+    let address = std::ptr::from_ref::<dyn Any>(&*value).cast();
+    // SAFETY: as in `find`.
+    let locals = unsafe { &mut *g.locals.get() };
+    locals.push((key, value));
+    address
+}
+
+/// Declares values that each goroutine has for itself; see [`LocalKey`].
+///
+/// # Examples
+/// ```
+/// use std::cell::Cell;
+/// gmp_runtime::goroutine_local! {
+///     /// How deep the caller is in something.
+///     static DEPTH: Cell<u32> = Cell::new(0);
+/// }
+/// # let runtime = gmp_runtime::Runtime::builder().procs(2).build()?;
+/// // SAFETY: nothing that belongs to a thread lives across a call that may park.
+/// unsafe {
+///     runtime.run(|| {
+///         DEPTH.with(|depth| depth.set(7));
+///         let other = gmp_runtime::go(|| DEPTH.with(Cell::get)).join();
+///         assert_eq!(other.unwrap(), 0, "each goroutine has its own");
+///         gmp_runtime::yield_now();
+///         assert_eq!(DEPTH.with(Cell::get), 7);
+///     })
+/// };
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[macro_export]
+macro_rules! goroutine_local {
+    ($($(#[$meta:meta])* $visibility:vis static $name:ident: $type:ty = $value:expr;)+) => {
+        $(
+            $(#[$meta])*
+            $visibility static $name: $crate::LocalKey<$type> = $crate::LocalKey::new(|| $value);
+        )+
+    };
+}
