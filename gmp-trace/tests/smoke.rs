@@ -9,7 +9,9 @@ use gmp_trace::event::{Found, GState, PState, Waker};
 use gmp_trace::id::{GId, MId, ObjectId, PId};
 use gmp_trace::tables::Text;
 use gmp_trace::time::Nanos;
-use gmp_trace::write::{ClockPair, Context, GoroutineStatus, HeaderInfo, Recorder, Seq, Wait};
+use gmp_trace::write::{
+    ClockPair, Context, GoroutineStatus, HeaderInfo, Module, Recorder, Seq, Wait,
+};
 use gmp_trace::{Body, Event, open};
 
 fn m(number: u64) -> MId {
@@ -31,6 +33,15 @@ fn context(p: Option<u32>, goroutine: Option<u64>) -> Context {
 /// G1.
 fn trace() -> Vec<u8> {
     let mut recorder = Recorder::new(Vec::new(), &HeaderInfo::new(1_000_000_000), 4096).unwrap();
+    let module = Module {
+        start: 0x1000,
+        end: 0x2000,
+        offset: 64,
+        path: recorder.text("/bin/program"),
+        build_id: 0,
+    };
+    recorder.module(module);
+    recorder.module(module);
     recorder
         .begin_generation(ClockPair {
             ticks: 1000,
@@ -138,6 +149,13 @@ fn events_come_in_the_order_of_cause_with_their_recorded_time() {
     assert_eq!(info.finished, Some(true));
     assert_eq!(info.wall_start, Some(Nanos(5_000_000)));
     assert_eq!((info.generations, info.events), (1, 10));
+    assert_eq!(info.modules.len(), 1, "told twice");
+    let module = &info.modules[0];
+    assert_eq!(
+        (module.start, module.end, module.offset),
+        (0x1000, 0x2000, 64)
+    );
+    assert_eq!((&*module.path, &*module.build_id), ("/bin/program", ""));
     let kinds: Vec<_> = reader
         .anomalies()
         .iter()

@@ -127,6 +127,41 @@ fn set(bytes: &mut [u8], at: usize, value: u32) {
 }
 
 #[test]
+fn a_small_block_cannot_become_a_large_one() {
+    use std::io::Write;
+    let bytes = from_text(NEWER).unwrap();
+    let block = blocks(&bytes)[0].start;
+    let mut deflate = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::best());
+    deflate.write_all(&vec![0x41; 40 << 20]).unwrap();
+    let bomb = deflate.finish().unwrap();
+    assert!(bomb.len() < 100_000);
+    for raw_length in [1000, u32::MAX] {
+        let mut damaged = bytes[..block + 80].to_vec();
+        damaged.extend_from_slice(&bomb);
+        set(&mut damaged, block + 8, 80 + bomb.len() as u32);
+        set(&mut damaged, block + 60, 3);
+        set(&mut damaged, block + 64, bomb.len() as u32);
+        set(&mut damaged, block + 68, raw_length);
+        let checksum = crc32fast::hash(&damaged[block..block + 56]);
+        set(&mut damaged, block + 56, checksum);
+        let mut told = 0;
+        let memory = allocation_counter::measure(|| {
+            told = read(&damaged)
+                .unwrap()
+                .anomalies
+                .count(AnomalyKind::BadChecksum);
+        });
+        assert_eq!(told, 1, "{raw_length}");
+        let most = 400_000 + 3 * (raw_length as usize).min(gmp_trace::limits::MAX_PAYLOAD_BYTES);
+        assert!(
+            memory.bytes_max < most as u64,
+            "{raw_length}: {} bytes",
+            memory.bytes_max
+        );
+    }
+}
+
+#[test]
 fn enormous_lengths_take_no_memory() {
     let bytes = from_text(NEWER).unwrap();
     let block = blocks(&bytes)[0].start;

@@ -329,10 +329,19 @@ impl Scheduler {
         };
         self.touch(thread, next);
         let seq = self.next_seq(next, thread);
+        // Now and then it is known where; only the first of the two events happened there.
+        let at = if self.below(4) == 0 {
+            self.stacks[1]
+        } else {
+            0
+        };
         self.write(thread, |e, c, now| {
+            if at != 0 {
+                e.at_stack(c, at);
+            }
             e.yield_start(c, now, next as u64 + 1, Found::Local, seq);
         });
-        self.expect(thread, Body::GoYield { stack: None });
+        self.expect(thread, Body::GoYield { stack: stack(at) });
         self.stop(thread, g, GState::Runnable);
         self.begin(thread, next);
         self.expect(
