@@ -504,6 +504,34 @@ fn a_status_that_agrees_changes_nothing() {
 }
 
 #[test]
+fn a_p_on_its_way_to_another_thread_is_idle_to_a_status() {
+    let mut script = Script::new(1);
+    script.at(3).event(Body::ProcHandoff {
+        to_m: Some(m(2)),
+        why: HandoffReason::Locked,
+    });
+    script.bare(Body::Sync {
+        generation: 2,
+        mono: None,
+        wall: None,
+    });
+    script.bare(Body::ProcStatus {
+        proc: p(0),
+        state: PState::Idle,
+        on_m: None,
+    });
+    script.at(5).other_thread(2, None, Body::ProcStart);
+    script.at(9).other_thread(2, None, Body::ProcStop);
+    let outcome = run(&script);
+    assert_eq!(outcome.counts.to_anomalies(), vec![]);
+    assert_lines(
+        &outcome.sink.procs,
+        "P0",
+        &["scheduler 0-3", "scheduler 3-5", "scheduler 5-9"],
+    );
+}
+
+#[test]
 fn a_status_that_contradicts_makes_the_time_before_it_unknown() {
     let mut script = Script::new(1);
     script

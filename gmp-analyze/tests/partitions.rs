@@ -7,11 +7,13 @@ use common::{Partitions, Random, g, m, p};
 use gmp_analyze::analysis::collect::Collector;
 use gmp_analyze::diag::Kind;
 use gmp_analyze::machine::{GoroutineState, Machine, ProcState};
+use gmp_analyze::{input, session};
 use gmp_trace::event::*;
 use gmp_trace::id::{GId, ObjectId};
 use gmp_trace::tables::Text;
 use gmp_trace::time::Nanos;
-use gmp_trace::{Body, Event};
+use gmp_trace::{Body, Event, testgen};
+use std::path::Path;
 
 /// Any event: often one that cannot follow those before it.
 fn any_body(random: &mut Random) -> Body {
@@ -337,4 +339,61 @@ fn legal_events(random: &mut Random) -> Vec<Event> {
         }
     }
     events
+}
+
+/// Every trace of the repository, well or damaged.
+#[test]
+fn recorded_traces_are_partitioned_exactly() {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures");
+    let (mut checked, mut goroutines) = (0, 0);
+    for folder in ["gmp", "bad", "go"] {
+        for entry in std::fs::read_dir(fixtures.join(folder)).expect("the fixtures") {
+            let path = entry.expect("an entry").path();
+            let Ok(mut input) = input::open(path.as_os_str(), false) else {
+                continue;
+            };
+            let sink = (Collector::new(true), Partitions::default());
+            let outcome = session::run(&mut input, sink).expect("whole");
+            let broken = outcome.counts.count(Kind::PartitionBroken);
+            assert_eq!(broken, 0, "{}", path.display());
+            let (collector, partitions) = outcome.sink;
+            partitions.check(outcome.begin, outcome.end);
+            goroutines += partitions.goroutines;
+            if partitions.goroutines > 0 {
+                check_lives(&collector, outcome.begin, outcome.end);
+            }
+            checked += 1;
+        }
+    }
+    assert!(checked > 25, "{checked}");
+    assert!(goroutines > 1000, "{goroutines}");
+}
+
+/// Generated traces of several threads, Ps and generations, with every kind of event, read from
+/// their bytes: no anomaly, and the events as they were meant.
+#[test]
+fn generated_traces_have_no_anomaly() {
+    let mut goroutines = 0;
+    for seed in 1..30 {
+        let config = testgen::Config {
+            goroutines: 40,
+            ms: 1 + seed as usize % 5,
+            ps: 1 + seed as usize % 4,
+            events: 3000,
+            generations: 1 + seed as u32 % 4,
+            ..testgen::Config::default()
+        };
+        let program = testgen::program(seed, &config);
+        let mut reader = gmp_trace::open(std::io::Cursor::new(program.bytes)).expect("a trace");
+        let mut machine = Machine::new((Collector::new(true), Partitions::default()));
+        let read = reader.for_each_event(|event, _| machine.event(event));
+        read.expect("whole");
+        let outcome = machine.finish();
+        assert_eq!(outcome.counts.to_anomalies(), vec![], "seed {seed}");
+        let (collector, partitions) = outcome.sink;
+        partitions.check(outcome.begin, outcome.end);
+        goroutines += partitions.goroutines;
+        check_lives(&collector, outcome.begin, outcome.end);
+    }
+    assert!(goroutines > 500, "{goroutines}");
 }

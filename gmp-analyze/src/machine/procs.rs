@@ -201,7 +201,10 @@ impl<S: Sink> Machine<S> {
             return;
         };
         let own = self.procs[index].own_state();
+        // A P on its way to another thread is held by nobody, and idle is all a status can say.
+        let on_its_way = own == ProcState::Scheduler && self.procs[index].thread.is_none();
         let same = own == state
+            || (on_its_way && state == ProcState::Idle)
             || (matches!(own, ProcState::Running | ProcState::Scheduler)
                 && matches!(state, ProcState::Running | ProcState::Scheduler));
         if !same {
