@@ -95,6 +95,11 @@ fn every_prefix_reads_up_to_the_last_whole_event() {
             "{length}"
         );
         assert_eq!(got.info.finished, Some(false));
+        assert_eq!(
+            got.anomalies.count(AnomalyKind::BadRecord),
+            0,
+            "{length}: cut is not bad"
+        );
         assert!(
             got.events.len() >= previous,
             "{length}: a longer prefix has fewer events"

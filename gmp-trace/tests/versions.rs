@@ -181,6 +181,14 @@ fn enormous_lengths_take_no_memory() {
     let checksum = crc32fast::hash(&damaged[block..block + 56]);
     set(&mut damaged, block + 56, checksum);
     cases.push(damaged);
+    // A block that is said to be as large as one may be, of which there is little.
+    let mut damaged = bytes.clone();
+    set(&mut damaged, block + 8, 4 << 20);
+    set(&mut damaged, block + 60, 1);
+    set(&mut damaged, block + 64, (4 << 20) - 80);
+    let checksum = crc32fast::hash(&damaged[block..block + 56]);
+    set(&mut damaged, block + 56, checksum);
+    cases.push(damaged);
     // A record with a length of 2^63, in a block that is not checked.
     let mut damaged = bytes[..block + 80].to_vec();
     damaged.extend([
@@ -199,7 +207,7 @@ fn enormous_lengths_take_no_memory() {
         1
     );
     cases.push(damaged);
-    assert_eq!(cases.len(), 8);
+    assert_eq!(cases.len(), 9);
     assert_eq!(HEADER_BYTES, block);
     for (place, damaged) in cases.iter().enumerate() {
         let mut anomalies = 0;
