@@ -8,8 +8,9 @@
 #     skip "name of the step" "why it cannot run here"
 #     summary
 #
-# A step that fails ends the script with the step's exit code after the summary. A step that runs
-# tests is counted from cargo's own "test result:" lines, so that a step which ran nothing shows.
+# A step that fails ends the script after the summary; with KEEP_GOING=1 in the environment the other
+# steps run first. A step that runs tests is counted from cargo's own "test result:" lines, so that a
+# step which ran nothing shows.
 
 step_names=()
 step_results=()
@@ -32,8 +33,15 @@ step() {
     record_step "$name" "$code" $((SECONDS - started)) "$(tests_passed "$log")"
     printf '<== %s: %s, %s s\n' "$name" "${step_results[-1]}" "${step_seconds[-1]}"
     if [ "$code" -ne 0 ]; then
+        stop_after_failure
+    fi
+}
+
+# The end of the script, unless it is to keep going.
+stop_after_failure() {
+    if [ -z "${KEEP_GOING:-}" ]; then
         summary
-        exit "$code"
+        exit 1
     fi
 }
 
@@ -61,14 +69,15 @@ tests_passed() {
 
 # require_tests NAME: fail when the last step ran no test at all.
 require_tests() {
+    case ${step_results[-1]} in FAILED*) return ;; esac
     if [ "${step_tests[-1]}" = "-" ] || [ "${step_tests[-1]}" -eq 0 ]; then
         printf 'error: step "%s" passed without running a single test\n' "$1" >&2
         step_results[-1]="FAILED (no tests ran)"
-        summary
-        exit 1
+        stop_after_failure
     fi
 }
 
+# Prints what ran; fails when a step failed.
 summary() {
     local i total=0 tests=0 failed=0 skipped=0
     printf '\n%-46s %8s %7s  %s\n' "step" "seconds" "tests" "result"
@@ -84,4 +93,5 @@ summary() {
     done
     printf '%s steps: %s failed, %s skipped; %s tests passed; %s s\n' \
         "${#step_names[@]}" "$failed" "$skipped" "$tests" "$total"
+    [ "$failed" -eq 0 ]
 }
