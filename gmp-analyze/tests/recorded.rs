@@ -311,6 +311,7 @@ fn forced_steals_are_counted_exactly() {
 fn a_planted_miscount_is_found() {
     let (program, report) = record(1, waits).unwrap();
     let told = Counts::of_report(&report);
+    #[allow(clippy::type_complexity)] // names, and what each plants
     let plants: [(&str, fn(&mut Counts)); 9] = [
         ("made", |c| c.made += 1),
         ("ended", |c| c.ended -= 1),
