@@ -1,7 +1,7 @@
 //! What can be said on the command line. Parsing does nothing else.
 
 use crate::analysis::findings::RULES;
-use crate::render::sections;
+use crate::render::columns;
 use crate::units::parse_duration;
 use clap::builder::PossibleValuesParser;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
@@ -144,10 +144,7 @@ pub(super) struct EventsArgs {
 
 /// Tables that `--csv` takes.
 fn tables() -> Vec<&'static str> {
-    sections::columns()
-        .into_iter()
-        .map(|(name, _)| name)
-        .collect()
+    columns::all().into_iter().map(|(name, _)| name).collect()
 }
 
 /// Rules that `--deny` takes: those of the registry, and `all` for any of them.

@@ -1,6 +1,6 @@
 //! What the columns of tables and the rules of findings mean.
 
-use super::sections;
+use super::columns;
 use super::style::{self, paint};
 use super::table::{Cell, fields_of};
 use super::text::wrapped;
@@ -25,7 +25,7 @@ pub fn everything(out: &mut dyn io::Write, width: usize) -> io::Result<()> {
             Some(style::QUIET),
         )?;
     }
-    for (name, columns) in sections::columns() {
+    for (name, columns) in columns::all() {
         writeln!(out, "\n{}", paint(style::TITLE, name))?;
         for column in columns {
             let fields: Vec<String> = fields_of(column, &Cell::Nothing)

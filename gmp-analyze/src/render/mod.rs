@@ -1,6 +1,7 @@
 //! Answers as text, JSON and CSV, all from the same tables.
 
 pub mod checked;
+pub mod columns;
 pub mod csv;
 pub mod events;
 pub mod explain;
