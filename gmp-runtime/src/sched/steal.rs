@@ -39,9 +39,12 @@ pub(crate) fn steal_work(m: &M, p: &P) -> Outcome {
                 continue;
             }
             attempts += 1;
-            if last && timers::run_due(m, &victim) > 0 {
-                m.tracer.steal(m, &victim, 0, StealFrom::Timers);
-                return Outcome::TimersRan;
+            if last {
+                let fired = timers::run_due(m, &victim);
+                if fired > 0 {
+                    m.tracer.steal(m, &victim, fired, StealFrom::Timers);
+                    return Outcome::TimersRan;
+                }
             }
             if let Some(stolen) = victim.runq.steal_into(p.queue()) {
                 m.tracer.steal(m, &victim, stolen.count, StealFrom::Ring);

@@ -13,6 +13,7 @@ use gmp_trace::write::{HeaderInfo, finish_block, header, tighten_block};
 
 use crate::sys::mapping::FileMapping;
 use crate::sys::memory::Reservation;
+use crate::sys::tsc::ClockUnits;
 
 /// Bytes of a chunk.
 pub(super) const CHUNK_BYTES: usize = 64 << 10;
@@ -152,7 +153,7 @@ impl Output {
     ///
     /// # Errors
     /// The kernel's.
-    pub(super) fn create(path: &Path, ticks_per_second: u64) -> io::Result<Output> {
+    pub(super) fn create(path: &Path, clock: &ClockUnits) -> io::Result<Output> {
         // Whoever writes into a pipe must not be one of its readers: when the reader goes, writing has to
         // fail and not to wait.
         let is_stream = std::fs::metadata(path).is_ok_and(|there| !there.is_file());
@@ -162,7 +163,8 @@ impl Output {
         }
         let mut file = options.write(true).open(path)?;
         let is_file = file.metadata()?.is_file();
-        let mut info = HeaderInfo::new(ticks_per_second);
+        let mut info = HeaderInfo::new(clock.units_per_second());
+        info.start = clock.now_units();
         info.process_id = u64::from(std::process::id());
         if is_file {
             info.block_bytes = CHUNK_BYTES as u32;

@@ -443,7 +443,7 @@ impl Collector {
             return Err(io::Error::new(io::ErrorKind::AlreadyExists, message));
         }
         let clock = ClockUnits::detect();
-        let mut output = Output::create(path, clock.units_per_second())?;
+        let mut output = Output::create(path, &clock)?;
         let mut state = State {
             exchange: Exchange::new(),
             names: Names::new()?,
