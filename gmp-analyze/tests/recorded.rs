@@ -63,7 +63,9 @@ impl Counts {
         );
         Counts {
             made: report.summary.made,
-            ended: report.summary.ended,
+            // The trace is stopped by the main goroutine, which is alive, perhaps before the one that it
+            // joined last has written its end.
+            ended: report.summary.ended + report.summary.alive - 1,
             yields: report.summary.yields,
             receives_that_waited: waits(Text::CHAN_RECEIVE),
             sends_that_waited: waits(Text::CHAN_SEND),
