@@ -296,3 +296,7 @@ pub(crate) fn forget_permit(g: GRef) {
     // ordering: Relaxed: givers only look whether somebody waits.
     g.permit.store(PERMIT_EMPTY, Ordering::Relaxed);
 }
+
+#[cfg(all(test, loom))]
+#[path = "park_tests.rs"]
+mod tests;

@@ -1,0 +1,93 @@
+//! Models of the permit of `park` and `unpark`: givers, and one goroutine that waits.
+
+use super::{await_permit, put_permit, take_permit};
+use crate::prim::atomic::{AtomicBool, AtomicU32, Ordering};
+use loom::sync::{Arc, Notify};
+use loom::thread;
+
+/// Bookkeeping of the test, not part of the model: plain atomics that loom does not explore.
+use std::sync::atomic::{AtomicBool as Flag, Ordering::SeqCst};
+
+/// A goroutine that parks until every giver's flag is set, on an M of its own.
+struct World {
+    permit: AtomicU32,
+    /// What each giver did before it gave.
+    given: Vec<AtomicBool>,
+    /// Whether the goroutine waits: only then it may be made ready, and once.
+    waits: Flag,
+    ready: Notify,
+}
+
+impl World {
+    fn new(givers: usize) -> World {
+        World {
+            permit: AtomicU32::new(0),
+            given: (0..givers).map(|_| AtomicBool::new(false)).collect(),
+            waits: Flag::new(false),
+            ready: Notify::new(),
+        }
+    }
+
+    fn make_ready(&self) {
+        assert!(self.waits.swap(false, SeqCst), "made ready twice");
+        self.ready.notify();
+    }
+
+    fn park(&self) {
+        if take_permit(&self.permit) {
+            return;
+        }
+        self.waits.store(true, SeqCst);
+        // The post-switch action: the goroutine has been left.
+        if await_permit(&self.permit) {
+            self.make_ready();
+        }
+        // loom's waits may end for no reason.
+        while self.waits.load(SeqCst) {
+            self.ready.wait();
+        }
+    }
+
+    fn give(&self, giver: usize) {
+        // ordering: Relaxed: the permit must publish it.
+        self.given[giver].store(true, Ordering::Relaxed);
+        if put_permit(&self.permit) {
+            self.make_ready();
+        }
+    }
+
+    fn run(&self) {
+        // ordering: Relaxed: the permit must have published them. A goroutine that does not see one waits
+        // for good, which loom reports as a deadlock.
+        while !self.given.iter().all(|given| given.load(Ordering::Relaxed)) {
+            self.park();
+        }
+    }
+}
+
+fn model(givers: usize) {
+    loom::model(move || {
+        let world = Arc::new(World::new(givers));
+        let threads: Vec<_> = (0..givers)
+            .map(|giver| {
+                let world = Arc::clone(&world);
+                thread::spawn(move || world.give(giver))
+            })
+            .collect();
+        world.run();
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        assert!(!world.waits.load(SeqCst));
+    });
+}
+
+#[test]
+fn loom_one_permit_wakes() {
+    model(1);
+}
+
+#[test]
+fn loom_two_givers_wake_once_and_both_are_seen() {
+    model(2);
+}
