@@ -464,9 +464,17 @@ impl Collector {
         let builder = std::thread::Builder::new()
             .name("gmp-trace".into())
             .stack_size(THREAD_STACK);
-        let handle = builder.spawn(move || sched.tracer.work(sched, output, first))?;
+        // The thread closes generations, so it must not begin before the first one has.
+        let (begun, begins) = std::sync::mpsc::channel();
+        let handle = builder.spawn(move || {
+            // An error would mean that this function is gone, which it is only after it has sent.
+            let _ = begins.recv();
+            sched.tracer.work(sched, output, first)
+        })?;
         *thread = Some(handle);
         self.begin_generation(first);
+        // The thread waits for it, so it can be sent.
+        let _ = begun.send(());
         Ok(())
     }
 
