@@ -66,6 +66,8 @@ const ROWS: &[Row] = &[
             "sched::life",
             "sched::table",
             "sched::park",
+            "sched::pools",
+            "sched::queues",
             "sched::deadlock",
             "debug::dump",
             "sched::timers",

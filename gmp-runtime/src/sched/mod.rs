@@ -10,6 +10,8 @@ pub(crate) mod life;
 pub(crate) mod m;
 pub(crate) mod p;
 pub(crate) mod park;
+mod pools;
+mod queues;
 pub(crate) mod refs;
 pub(crate) mod runq;
 pub(crate) mod shutdown;
@@ -21,32 +23,19 @@ pub(crate) mod timers;
 pub(crate) mod worker;
 
 use std::io;
-use std::ptr::NonNull;
 
-use crate::fatal::fatal;
 use crate::lock::{Rank, SpinLock};
 use crate::prim::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use crate::sched::g::G;
 use crate::sched::idle::IdleCounters;
 use crate::sched::inject::GList;
 use crate::sched::m::M;
 use crate::sched::p::P;
-use crate::sched::refs::{GRef, MRef, PRef};
+use crate::sched::refs::{MRef, PRef};
 use crate::sched::table::GTable;
 use crate::sched::timers::Timekeeper;
 use crate::sched::worker::SpawnRequests;
 use crate::stack::StackPool;
 use crate::sys::memory_barrier::Fences;
-
-/// How many goroutines an M takes out of the global queue at most (Go: half a ring).
-const GLOBAL_BATCH: u32 = 128;
-
-/// How many numbers of goroutines a P takes at once (Go: 16).
-const ID_BATCH: u64 = 16;
-
-/// How many free goroutines a P keeps, and how many it gives away or takes at once (Go's `gfput`).
-const FREE_GOROUTINES_KEPT: u32 = 64;
-const FREE_GOROUTINES_MOVED: u32 = 32;
 
 /// What is under the scheduler's lock.
 #[derive(Debug)]
@@ -338,222 +327,6 @@ impl Sched {
         self.idle.cancel_wake();
         shared.put_idle_p(p);
         self.idle.p_became_idle();
-    }
-
-    // ---- queues
-
-    /// The length of the global queue.
-    #[inline(always)]
-    pub(crate) fn global_len(&self) -> u32 {
-        // ordering: Relaxed: a hint; the queue itself is read under the lock, and an M that goes to
-        // sleep reads this after SleepFence.
-        self.global_len.load(Ordering::Relaxed)
-    }
-
-    fn publish_global_len(&self, shared: &Shared) {
-        // ordering: Relaxed: SubmitFence comes after it where it matters.
-        self.global_len
-            .store(shared.global.len(), Ordering::Relaxed);
-    }
-
-    /// Puts `g` on the queue of `p`: next (then the old `runnext` goes to the tail), or last. A full
-    /// ring moves half of itself to the global queue.
-    #[inline(always)]
-    pub(crate) fn put_local(&self, m: &M, p: &P, g: GRef, next: bool) {
-        p.queue()
-            .put(g.as_non_null(), next, |batch| self.overflow(m, batch));
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn overflow(&self, m: &M, batch: &[NonNull<G>]) {
-        {
-            let mut shared = self.shared.lock();
-            for &g in batch {
-                shared.global.push_back(GRef::from_non_null(g));
-            }
-            self.publish_global_len(&shared);
-        }
-        m.tracer.overflow(m, batch.len() as u32);
-    }
-
-    /// Puts a waiting goroutine on the global queue, from a thread without a P. False, and nothing is
-    /// done, when all that are left are being ended: this one too, whatever it waited for.
-    pub(crate) fn put_global_from_outside(&self, g: GRef) -> bool {
-        let mut shared = self.shared.lock();
-        if shared.closed {
-            return false;
-        }
-        crate::trace::ready_from_outside(self, g);
-        g.wait.set(None);
-        g::transition!(g, Waiting => Runnable);
-        shared.global.push_back(g);
-        self.publish_global_len(&shared);
-        true
-    }
-
-    /// From now on nobody outside makes a goroutine runnable; and all queues are empty, because their
-    /// goroutines are found through the table. At the end, when no M runs.
-    pub(crate) fn close_queues(&self) {
-        self.shared.lock().closed = true;
-        for p in self.procs() {
-            self.forget_queued(p);
-        }
-    }
-
-    /// Takes everything out of the ring of `p` and the global queue: a goroutine that has ended must not
-    /// be linked anywhere when it is used again. At the end, when no M runs.
-    pub(crate) fn forget_queued(&self, p: &P) {
-        while p.take_next().is_some() {}
-        if self.global_len() != 0 {
-            while self.get_global().is_some() {}
-        }
-    }
-
-    /// Waits until nobody outside uses the scheduler any more. When nobody can begin to.
-    pub(crate) fn wait_for_visitors(&self) {
-        // ordering: Acquire; pairs with the Release in the drop of `Visit`.
-        while self.visitors.load(Ordering::Acquire) != 0 {
-            crate::sys::thread::sched_yield();
-        }
-    }
-
-    /// Puts a new goroutine on the global queue, from a thread without a P.
-    pub(crate) fn put_global(&self, g: GRef) {
-        let mut shared = self.shared.lock();
-        shared.global.push_back(g);
-        self.publish_global_len(&shared);
-    }
-
-    /// One goroutine of the global queue.
-    pub(crate) fn get_global(&self) -> Option<GRef> {
-        let mut shared = self.shared.lock();
-        let g = shared.global.pop_front();
-        self.publish_global_len(&shared);
-        g
-    }
-
-    /// A fair share of the global queue: the first is returned, the others go to the ring of `p`.
-    pub(crate) fn get_global_batch(&self, m: &M, p: &P) -> Option<GRef> {
-        let mut shared = self.shared.lock();
-        let share = self.global_share(&shared);
-        let first = shared.global.pop_front();
-        let moved = Self::move_to_ring(&mut shared, p, share.saturating_sub(1));
-        self.publish_global_len(&shared);
-        drop(shared);
-        if first.is_some() {
-            m.tracer.global_batch(m, moved + 1);
-        }
-        first
-    }
-
-    /// Moves a fair share of the global queue to the tail of the ring of `p`, before a goroutine that
-    /// yields goes there.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn drain_global(&self, m: &M, p: &P) {
-        let mut shared = self.shared.lock();
-        let share = self.global_share(&shared);
-        let moved = Self::move_to_ring(&mut shared, p, share);
-        self.publish_global_len(&shared);
-        drop(shared);
-        if moved > 0 {
-            m.tracer.global_batch(m, moved);
-        }
-    }
-
-    /// Go's `globrunqgetbatch`: the length divided by the number of Ps, plus one, half a ring at most.
-    fn global_share(&self, shared: &Shared) -> u32 {
-        let len = shared.global.len();
-        (len / self.proc_count() + 1).min(len).min(GLOBAL_BATCH)
-    }
-
-    fn move_to_ring(shared: &mut Shared, p: &P, most: u32) -> u32 {
-        let mut moved = 0;
-        // Thieves can only make more room.
-        let most = most.min(p.queue().room() as u32);
-        while moved < most {
-            let Some(g) = shared.global.pop_front() else {
-                break;
-            };
-            p.queue().put(g.as_non_null(), false, |_| {
-                fatal!("a ring with room is full")
-            });
-            moved += 1;
-        }
-        moved
-    }
-
-    // ---- free goroutines
-
-    /// A goroutine that nobody uses, for the M that holds `p`; `None` when all are in use.
-    #[inline(always)]
-    pub(crate) fn take_free(&'static self, p: &P) -> Option<GRef> {
-        // SAFETY: the M that holds a P is the only one to touch its free list.
-        match unsafe { (*p.free.get()).pop_front() } {
-            Some(g) => Some(g),
-            None => self.refill_free(p),
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn refill_free(&'static self, p: &P) -> Option<GRef> {
-        let mut shared = self.shared.lock();
-        // SAFETY: as in `take_free`.
-        let free = unsafe { &mut *p.free.get() };
-        while free.len() < FREE_GOROUTINES_MOVED {
-            let Some(g) = shared.free.pop_front() else {
-                break;
-            };
-            free.push_back(g);
-        }
-        if free.len() == 0 {
-            return self.table.allocate(self);
-        }
-        free.pop_front()
-    }
-
-    /// Gives back `g`, which is idle, to the pool of `p`.
-    #[inline(always)]
-    pub(crate) fn put_free(&self, p: &P, g: GRef) {
-        // SAFETY: as in `take_free`.
-        let free = unsafe { &mut *p.free.get() };
-        free.push_front(g);
-        if free.len() > FREE_GOROUTINES_KEPT {
-            self.spill_free(free);
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn spill_free(&self, free: &mut GList) {
-        let mut shared = self.shared.lock();
-        while free.len() > FREE_GOROUTINES_MOVED {
-            let Some(g) = free.pop_front() else { break };
-            shared.free.push_back(g);
-        }
-    }
-
-    /// Gives back `g`, which is idle, from a thread without a P.
-    pub(crate) fn put_free_from_outside(&self, g: GRef) {
-        self.shared.lock().free.push_back(g);
-    }
-
-    /// A goroutine that nobody uses, for a thread without a P.
-    pub(crate) fn take_free_from_outside(&'static self) -> Option<GRef> {
-        let mut shared = self.shared.lock();
-        shared
-            .free
-            .pop_front()
-            .or_else(|| self.table.allocate(self))
-    }
-
-    /// The next numbers for goroutines: the first and the end.
-    pub(crate) fn goroutine_ids(&self) -> (u64, u64) {
-        // ordering: Relaxed: numbers only have to differ.
-        let first = self.next_id.fetch_add(ID_BATCH, Ordering::Relaxed);
-        (first, first + ID_BATCH)
     }
 
     /// Gives the stacks that Ps keep back to the process. At the end, when no M runs.
