@@ -19,6 +19,8 @@ mod names;
 #[cfg(feature = "trace")]
 mod on;
 #[cfg(feature = "trace")]
+mod state;
+#[cfg(feature = "trace")]
 pub(crate) use on::*;
 
 #[cfg(feature = "trace")]

@@ -12,9 +12,9 @@ use gmp_trace::event::{GState as Traced, PState};
 use gmp_trace::write::Wait as TracedWait;
 
 pub(crate) use super::collector::Collector as SchedTrace;
-use super::collector::{State, Writer};
 use super::marks::noted::NOBODY;
 use super::marks::{ExitHow, Found, Leave, StealFrom, Waker};
+use super::state::{State, Writer};
 use crate::prim::atomic::{AtomicU32, Ordering};
 use crate::prim::hint;
 use crate::sched::Sched;
