@@ -9,6 +9,7 @@ use super::header::Version;
 use super::id_table::IdTable;
 use super::numbers::Bytes;
 use super::spec;
+use super::states::Folding;
 use crate::anomaly::{Anomalies, AnomalyKind};
 use crate::error::Error;
 use crate::tables::{Frame, StackRef, Tables, Text};
@@ -143,6 +144,11 @@ impl Loading {
             allocations: Vec::new(),
             offset,
         }
+    }
+
+    /// Whether it has an event of a thread.
+    pub(crate) fn has_events(&self) -> bool {
+        !self.threads.is_empty()
     }
 
     /// Whether its clock is known, without which it has no times.
@@ -356,17 +362,18 @@ impl Loading {
         anomalies: &mut Anomalies,
     ) -> Result<Vec<(u64, u32)>, Error> {
         let mut stacks = Vec::new();
-        let mut frames = Vec::new();
+        let mut frames = Frames::default();
+        let mut stack = Vec::new();
         for batch in std::mem::take(&mut self.stack_batches) {
             let mut reader = Bytes::new(batch.data());
             reader.byte();
             while !reader.is_empty() {
                 let at = batch.offset + reader.read() as u64;
-                frames.clear();
-                match read_stack(&mut reader, names, &mut frames) {
-                    Ok((id, missing)) => {
-                        stacks.push((id, tables.intern_stack(&frames).0));
-                        if let Some(fault) = missing {
+                stack.clear();
+                match frames.read_stack(&mut reader, names, &mut stack) {
+                    Ok(id) => {
+                        stacks.push((id, tables.intern_stack(&stack).0));
+                        if let Some(fault) = frames.missing.take() {
                             self.note_at(fault, at, 0, anomalies)?;
                         }
                     }
@@ -424,40 +431,58 @@ fn read_string<'a>(reader: &mut Bytes<'a>) -> Result<(u64, &'a [u8]), Fault> {
     }
 }
 
-/// Reads one stack; also the first string of it that is not there.
-fn read_stack(
-    reader: &mut Bytes<'_>,
-    names: &Names,
-    frames: &mut Vec<Frame>,
-) -> Result<(u64, Option<Fault>), Fault> {
-    expect(reader, spec::STACK, "stacks only")?;
-    let id = reader.number("the id of a stack")?;
-    let count = reader.number("the depth of a stack")?;
-    if count > spec::MAX_FRAMES {
-        return Err(Fault::StackTooDeep(count));
+/// The frames of a generation by their addresses. The first frame with an address counts.
+#[derive(Debug, Default)]
+struct Frames {
+    places: HashMap<u64, u32, Folding>,
+    frames: Vec<Frame>,
+    /// The first string of a frame that is not there.
+    missing: Option<Fault>,
+}
+
+impl Frames {
+    /// Reads one stack into `out`, and its id.
+    fn read_stack(
+        &mut self,
+        reader: &mut Bytes<'_>,
+        names: &Names,
+        out: &mut Vec<Frame>,
+    ) -> Result<u64, Fault> {
+        expect(reader, spec::STACK, "stacks only")?;
+        let id = reader.number("the id of a stack")?;
+        let count = reader.number("the depth of a stack")?;
+        if count > spec::MAX_FRAMES {
+            return Err(Fault::StackTooDeep(count));
+        }
+        for _ in 0..count {
+            let pc = reader.number("an address")?;
+            let function = reader.number("the function of a frame")?;
+            let file = reader.number("the file of a frame")?;
+            let line = reader.number("the line of a frame")?;
+            let Frames {
+                places,
+                frames,
+                missing,
+            } = self;
+            let place = *places.entry(pc).or_insert_with(|| {
+                let mut text = |id| {
+                    names.text(id).unwrap_or_else(|| {
+                        missing.get_or_insert(Fault::NoSuchString(id));
+                        Text::EMPTY
+                    })
+                };
+                frames.push(Frame {
+                    pc,
+                    function: text(function),
+                    file: text(file),
+                    line: u32::try_from(line).unwrap_or(u32::MAX),
+                });
+                (frames.len() - 1) as u32
+            });
+            out.extend(frames.get(place as usize));
+        }
+        Ok(id)
     }
-    let mut missing = None;
-    for _ in 0..count {
-        let pc = reader.number("an address")?;
-        let function = reader.number("the function of a frame")?;
-        let file = reader.number("the file of a frame")?;
-        let line = reader.number("the line of a frame")?;
-        let mut text = |id| {
-            names.text(id).unwrap_or_else(|| {
-                missing.get_or_insert(Fault::NoSuchString(id));
-                Text::EMPTY
-            })
-        };
-        let (function, file) = (text(function), text(file));
-        let line = u32::try_from(line).unwrap_or(u32::MAX);
-        frames.push(Frame {
-            pc,
-            function,
-            file,
-            line,
-        });
-    }
-    Ok((id, missing))
 }
 
 fn read_sample(reader: &mut Bytes<'_>) -> Result<(u64, Sample), Fault> {

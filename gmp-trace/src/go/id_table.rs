@@ -13,7 +13,8 @@ pub(crate) struct IdTable {
 const ABSENT: u32 = u32::MAX;
 
 impl IdTable {
-    /// The table with `entries`, and the first id that is there twice. The first of two counts.
+    /// The table with `entries`, and the first id that is there twice. The first of two counts; 0 is
+    /// always there.
     pub(crate) fn new(entries: &[(u64, u32)]) -> (IdTable, Option<u64>) {
         let highest = entries.iter().map(|&(id, _)| id).max().unwrap_or(0);
         let room = entries.len() as u64 * 4 + 64;
@@ -41,7 +42,7 @@ impl IdTable {
                     fresh
                 }
             };
-            if !fresh && twice.is_none() {
+            if (!fresh || id == 0) && twice.is_none() {
                 twice = Some(id);
             }
         }
@@ -93,5 +94,6 @@ mod tests {
         );
         assert!(table.dense.is_empty());
         assert_eq!(IdTable::empty().get(0), None);
+        assert_eq!(IdTable::new(&[(0, 1)]).1, Some(0));
     }
 }

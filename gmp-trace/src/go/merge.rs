@@ -114,7 +114,7 @@ impl Merge {
             {
                 self.ready.extend(next);
                 self.samples.next();
-                self.give_sample(sample, shared, events)?;
+                self.give_sample(sample, shared, events);
                 continue;
             }
             match next {
@@ -264,20 +264,13 @@ impl Merge {
         }
     }
 
-    fn give_sample(
-        &mut self,
-        sample: Sample,
-        shared: &mut Shared<'_>,
-        events: &mut Vec<Event>,
-    ) -> Result<(), Error> {
-        let stack = match self.names.stack(sample.stack) {
-            Ok(stack) => stack,
-            Err(fault) if shared.order.strict => return Err(fault.into_error(shared.order.offset)),
-            Err(fault) => {
-                shared.anomalies.add(fault.kind(), shared.order.offset, 0);
-                None
-            }
-        };
+    fn give_sample(&mut self, sample: Sample, shared: &mut Shared<'_>, events: &mut Vec<Event>) {
+        // Go does not mind a sample whose stack is not there, so a strict reader goes on too.
+        let stack = self.names.stack(sample.stack).unwrap_or_else(|fault| {
+            let offset = shared.order.offset;
+            shared.anomalies.add(fault.kind(), offset, 0);
+            None
+        });
         let thread = Thread {
             m: MId::new(sample.m),
             p: u32::try_from(sample.p).ok().and_then(PId::new),
@@ -294,7 +287,6 @@ impl Merge {
             order: &mut *shared.position,
         };
         out.give(sample.time, &thread, Body::CpuSample { stack });
-        Ok(())
     }
 }
 

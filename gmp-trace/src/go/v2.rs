@@ -244,10 +244,14 @@ impl V2 {
                 }
             }
             let Some(loading) = loading else {
-                match end {
-                    End::Whole => continue,
-                    _ => return Ok(None),
+                if matches!(end, End::Whole) {
+                    continue;
                 }
+                // As Go, which wants one generation where nothing tells the end of one.
+                if common.strict && !self.any && !has_end {
+                    return Err(Fault::NoFrequency.into_error(self.batches.offset()));
+                }
+                return Ok(None);
             };
             let offset = self.batches.offset();
             match loading.finish(self.clock, &mut common.tables, &mut common.anomalies) {
@@ -306,6 +310,11 @@ impl V2 {
                 Record::End => {
                     let offset = self.batches.offset();
                     if common.strict {
+                        // As Go: a generation that holds no events is no loss.
+                        if !loading.as_ref().is_some_and(Loading::has_events) {
+                            *loading = None;
+                            return Ok(End::Nothing);
+                        }
                         return Err(
                             Fault::Truncated("the end of the generation").into_error(offset)
                         );

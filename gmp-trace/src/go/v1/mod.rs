@@ -102,7 +102,7 @@ impl V1 {
             info.finished = Some(false);
         }
         let Some(frequency) = index.frequency else {
-            if info.blocks == 0 && !cut {
+            if info.blocks == 0 && !cut && !*strict {
                 return Ok(Converter::empty());
             }
             // What tells the clock is written last.

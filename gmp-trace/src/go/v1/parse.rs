@@ -273,6 +273,7 @@ impl<'a> Indexer<'a> {
                 }
                 self.frequency = Some(args[0]);
             }
+            kinds::TIMER_GOROUTINE => numbers(&record.args, &mut [0], "a goroutine")?,
             kinds::STACK => match record.args {
                 Args::Counted(bytes) => self.stacks.push(bytes),
                 _ => return Err(Fault::BadNumber("a stack")),
