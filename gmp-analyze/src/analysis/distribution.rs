@@ -1,7 +1,7 @@
 //! Count, total, largest and percentiles of durations: exact while they are few, from a histogram
 //! beyond.
 
-use super::histogram::Histogram;
+use super::histogram::{self, Histogram};
 use gmp_trace::time::Nanos;
 
 /// Up to this many values every percentile is exact.
@@ -127,6 +127,42 @@ impl Distribution {
     }
 }
 
+impl Distribution {
+    /// How many values lie in each bin, for bins that have any, in the order of their size. There
+    /// are four bins for each power of two, of about the same width on a logarithmic axis; counts
+    /// are exact.
+    pub fn bins(&self) -> Vec<Bin> {
+        let mut bins: Vec<Bin> = Vec::new();
+        let mut add = |value: u64, count: u64| {
+            let (from, to) = histogram::bin_of(value);
+            match bins.last_mut() {
+                Some(bin) if bin.from == from => bin.count += count,
+                _ => bins.push(Bin { from, to, count }),
+            }
+        };
+        match &self.values {
+            Values::Few(values) => {
+                let mut sorted = values.clone();
+                sorted.sort_unstable();
+                sorted.into_iter().for_each(|value| add(value, 1));
+            }
+            Values::Many(histogram) => histogram.each(&mut add),
+        }
+        bins
+    }
+}
+
+/// A bin of a histogram: durations from `from` to below `to`, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bin {
+    /// The smallest duration in it.
+    pub from: u64,
+    /// The smallest duration beyond it.
+    pub to: u64,
+    /// How many there are.
+    pub count: u64,
+}
+
 fn as_histogram(values: &[u64]) -> Histogram {
     let mut histogram = Histogram::default();
     for &value in values {
@@ -205,6 +241,31 @@ mod tests {
             assert_eq!(left.max(), both.max());
             assert_eq!(left.quantile(0.9), both.quantile(0.9), "{a} {b}");
         }
+    }
+
+    /// Bins hold every value once, few or many, and each value is inside its bin.
+    #[test]
+    fn bins_are_the_values_counted() {
+        for n in [1, 100, 512, 20_000] {
+            let values = values(n);
+            let mut distribution = Distribution::new();
+            for &value in &values {
+                distribution.record(Nanos(value as i64));
+            }
+            let bins = distribution.bins();
+            let inside = |bin: &Bin| {
+                values
+                    .iter()
+                    .filter(|v| (bin.from..bin.to).contains(v))
+                    .count()
+            };
+            for pair in bins.windows(2) {
+                assert!(pair[0].to <= pair[1].from, "{pair:?}");
+            }
+            assert!(bins.iter().all(|bin| inside(bin) as u64 == bin.count));
+            assert_eq!(bins.iter().map(|bin| bin.count).sum::<u64>(), n);
+        }
+        assert!(Distribution::new().bins().is_empty());
     }
 
     #[test]

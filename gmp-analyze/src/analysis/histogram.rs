@@ -41,7 +41,37 @@ fn largest(bucket: usize) -> u64 {
     ((u128::from(kept + 1) << shift) - 1) as u64
 }
 
+/// Where the four bins of a power of two begin, in parts of 128: as near to equal ratios as buckets
+/// allow, so that every bucket is in one bin.
+const BIN_EDGES: [u64; 4] = [128, 152, 181, 215];
+
+/// The bin that `value` is in: the smallest value of it, and the smallest beyond it.
+pub(super) fn bin_of(value: u64) -> (u64, u64) {
+    if value == 0 {
+        return (0, 1);
+    }
+    let power = 63 - value.leading_zeros();
+    let top = (u128::from(value) << BITS >> power) as u64;
+    let number = BIN_EDGES.iter().rposition(|&edge| edge <= top).unwrap_or(0);
+    let at =
+        |edge: u64| ((u128::from(edge) << power).div_ceil(1 << BITS)).min(u64::MAX.into()) as u64;
+    let next = BIN_EDGES
+        .get(number + 1)
+        .copied()
+        .unwrap_or(2 * BIN_EDGES[0]);
+    (at(BIN_EDGES[number]), at(next))
+}
+
 impl Histogram {
+    /// Calls `each` with a value of every bucket that has one, and how many it has.
+    pub(super) fn each(&self, each: &mut impl FnMut(u64, u64)) {
+        for (bucket, &count) in self.counts.iter().enumerate() {
+            if count > 0 {
+                each(largest(bucket), count);
+            }
+        }
+    }
+
     /// One more.
     #[inline]
     pub(super) fn record(&mut self, value: u64) {
@@ -107,6 +137,22 @@ mod tests {
             checked += 1;
         }
         assert!(checked > 2000);
+    }
+
+    #[test]
+    fn bins_follow_each_other_and_hold_whole_buckets() {
+        let mut value = 0;
+        let mut bins = 0;
+        while value < 1 << 40 {
+            let (from, to) = bin_of(value);
+            assert_eq!(from, value, "the bin before ends where this one begins");
+            assert_eq!(bin_of(to - 1), (from, to));
+            assert_eq!(bucket(to - 1) + 1, bucket(to), "a bucket is cut at {to}");
+            value = to;
+            bins += 1;
+        }
+        assert!((140..170).contains(&bins), "{bins}");
+        assert_eq!(bin_of(u64::MAX).1, u64::MAX);
     }
 
     /// Another implementation of the same idea, with the same number of digits, says the same.

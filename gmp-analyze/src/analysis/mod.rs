@@ -2,6 +2,7 @@
 //! no printing.
 
 pub mod blocking;
+pub mod breakdown;
 pub mod collect;
 pub mod distribution;
 pub mod findings;

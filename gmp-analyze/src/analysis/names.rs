@@ -74,6 +74,20 @@ pub fn plain_function(function: &str) -> String {
     plain.trim_end_matches("::").to_owned()
 }
 
+/// The file without its directories, and the line; `None` where the trace does not tell.
+fn file_and_line(tables: &Tables, place: Place) -> Option<(&str, u32)> {
+    let (file, line) = match place {
+        Place::Unknown => None,
+        Place::Site(site) => tables.site(site).map(|site| (site.file, site.line)),
+        Place::Stack(stack) => tables
+            .stack(stack)
+            .first()
+            .map(|frame| (frame.file, frame.line)),
+    }?;
+    let file = tables.text(file);
+    (!file.is_empty() && line > 0).then(|| (file.rsplit('/').next().unwrap_or(file), line))
+}
+
 /// A short name for each place: the last parts of its function, and the line where two would be the
 /// same.
 pub fn short_names(tables: &Tables, places: &[Place]) -> Vec<String> {
@@ -90,17 +104,30 @@ pub fn short_names(tables: &Tables, places: &[Place]) -> Vec<String> {
     for name in &names {
         *count.entry(name).or_default() += 1;
     }
-    let with_line = |(place, name): (&Place, &String)| {
-        let position = position(tables, *place);
-        // The column rarely tells more than the line does.
-        let line = position.rsplit('/').next().unwrap_or_default();
-        if count[name.as_str()] > 1 && !line.is_empty() {
+    // Two of one name are told apart by the line, and by the column where that is the same as well.
+    let lines: Vec<String> = places
+        .iter()
+        .map(|place| match file_and_line(tables, *place) {
+            Some((file, line)) => format!("{file}:{line}"),
+            None => String::new(),
+        })
+        .collect();
+    let mut count_of_lines: HashMap<(&str, &str), usize> = HashMap::new();
+    for (name, line) in names.iter().zip(&lines) {
+        *count_of_lines.entry((name, line)).or_default() += 1;
+    }
+    let distinct = |number: usize| {
+        let (name, line) = (names[number].as_str(), lines[number].as_str());
+        if count[name] == 1 || line.is_empty() {
+            name.to_owned()
+        } else if count_of_lines[&(name, line)] == 1 {
             format!("{name} {line}")
         } else {
-            name.clone()
+            let position = position(tables, places[number]);
+            format!("{name} {}", position.rsplit('/').next().unwrap_or_default())
         }
     };
-    places.iter().zip(&names).map(with_line).collect()
+    (0..places.len()).map(distinct).collect()
 }
 
 #[cfg(test)]

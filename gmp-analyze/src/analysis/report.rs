@@ -36,6 +36,20 @@ impl Name {
             position: names::position(tables, place),
         }
     }
+
+    /// The name of a group made at `place`; `existed` where all of it existed before the trace.
+    pub(super) fn of_group(tables: &Tables, place: Place, existed: bool) -> Name {
+        let mut name = Name::of(tables, place);
+        if name.function.is_empty() {
+            let stand_in = if existed && place == Place::Unknown {
+                names::BEFORE_TRACE
+            } else {
+                names::UNKNOWN_FUNCTION
+            };
+            stand_in.clone_into(&mut name.function);
+        }
+        name
+    }
 }
 
 /// One P's row.
@@ -387,17 +401,8 @@ fn proc_rows(collector: &Collector) -> Vec<ProcRow> {
 }
 
 fn group_name(tables: &Tables, group: &Group) -> Name {
-    let mut name = Name::of(tables, group.made_at);
-    if name.function.is_empty() {
-        let before = group.existed > 0 && group.made == 0 && group.made_at == Place::Unknown;
-        let stand_in = if before {
-            names::BEFORE_TRACE
-        } else {
-            names::UNKNOWN_FUNCTION
-        };
-        stand_in.clone_into(&mut name.function);
-    }
-    name
+    let existed = group.existed > 0 && group.made == 0;
+    Name::of_group(tables, group.made_at, existed)
 }
 
 /// The rows, and for each number of a group its row.

@@ -31,6 +31,8 @@ pub(super) enum Command {
     Check(TraceArgs),
     /// A picture of what ran where and when: lanes, utilization, run queues, states (SVG).
     Timeline(TimelineArgs),
+    /// How long goroutines were in each state: percentiles by start function, goroutine or cause.
+    Latency(LatencyArgs),
     /// One line an event, in the order of cause.
     Events(EventsArgs),
     /// What the columns of tables, the fields of JSON and the rules of findings mean.
@@ -88,7 +90,8 @@ pub(super) struct TimelineArgs {
     #[arg(long, value_enum, default_value = "p")]
     pub(super) lanes: LanesArg,
 
-    /// What colours stand for: start functions of goroutines, or states.
+    /// What colours stand for: start functions of goroutines, or states. In lanes of groups they
+    /// are always states, in lanes of tasks regions.
     #[arg(long, value_enum, default_value = "group")]
     pub(super) color: ColourArg,
 
@@ -108,6 +111,56 @@ pub(super) struct TimelineArgs {
     /// they need to be seen].
     #[arg(long, value_name = "PIXELS", value_parser = clap::value_parser!(u32).range(100..=8000))]
     pub(super) height: Option<u32>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct LatencyArgs {
+    /// A trace, gzip or not; - for standard input.
+    #[arg(value_name = "TRACE")]
+    pub(super) trace: OsString,
+
+    /// What rows stand for.
+    #[arg(long, value_enum, default_value = "group")]
+    pub(super) by: ByArg,
+
+    /// One JSON document: times in nanoseconds.
+    #[arg(long, conflicts_with = "csv")]
+    pub(super) json: bool,
+
+    /// The table as CSV: times in nanoseconds.
+    #[arg(long)]
+    pub(super) csv: bool,
+
+    /// Groups, goroutines or causes that are shown [default: 10 in text, all in JSON and CSV].
+    #[arg(long, value_name = "N")]
+    pub(super) top: Option<usize>,
+
+    /// Columns of text [default: those of the terminal, at most 120; 100 without one].
+    #[arg(long, value_name = "COLUMNS")]
+    pub(super) width: Option<usize>,
+
+    /// A picture of the durations on logarithmic axes (SVG) in this file.
+    #[arg(long, value_name = "FILE")]
+    pub(super) histogram: Option<OsString>,
+
+    /// Width of that picture in pixels.
+    #[arg(long, value_name = "PIXELS", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(400..=8000))]
+    pub(super) picture_width: u32,
+
+    /// The bins of the histograms as CSV in this file.
+    #[arg(long, value_name = "FILE")]
+    pub(super) bins: Option<OsString>,
+}
+
+/// What rows stand for.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum ByArg {
+    /// A group of goroutines with the same start function, made at the same place.
+    Group,
+    /// A goroutine.
+    Goroutine,
+    /// How a goroutine was found and what made it runnable; scheduling latency alone.
+    Cause,
 }
 
 /// What a lane stands for.

@@ -4,6 +4,7 @@
 //! that shows under the pointer are written by [`svg`], which is more compact and knows `<title>`.
 //! The same answer gives the same bytes.
 
+pub mod histogram;
 pub mod timeline;
 
 mod axis;

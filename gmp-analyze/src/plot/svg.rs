@@ -35,7 +35,7 @@ fn allowed(c: char) -> char {
 /// About how many pixels wide `text` is in letters of `size` pixels; rather too much.
 pub(super) fn width_of(text: &str, size: u32) -> u32 {
     let wide = unicode_width::UnicodeWidthStr::width(text) as f64;
-    (wide * f64::from(size) * 0.6).ceil() as u32
+    (wide * f64::from(size) * 0.57).ceil() as u32
 }
 
 /// `text` in at most `width` pixels; the end is what is kept, since names differ there.

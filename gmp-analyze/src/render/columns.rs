@@ -4,7 +4,7 @@ use super::table::{Column, Show, Unit};
 
 use Show::{Always, Never, WhenSet, Wide};
 
-const fn column(
+pub(super) const fn column(
     name: &'static str,
     heading: &'static str,
     unit: Unit,
@@ -53,6 +53,8 @@ macro_rules! with_percentiles {
         ]
     };
 }
+
+pub(super) use with_percentiles;
 
 /// The key figures of the report: one row.
 #[rustfmt::skip]

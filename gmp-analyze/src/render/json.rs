@@ -58,7 +58,7 @@ impl Serialize for Document<'_> {
     }
 }
 
-struct Facts<'a>(&'a TraceFacts);
+pub(super) struct Facts<'a>(pub(super) &'a TraceFacts);
 
 impl Serialize for Facts<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -1,5 +1,6 @@
 //! Answers as text, JSON and CSV, all from the same tables.
 
+pub mod breakdown;
 pub mod checked;
 pub mod columns;
 pub mod csv;

@@ -103,7 +103,7 @@ pub fn groups(report: &Report) -> Table {
     }
 }
 
-fn percentiles(distribution: &Distribution) -> Vec<Cell> {
+pub(super) fn percentiles(distribution: &Distribution) -> Vec<Cell> {
     let quantile = |quantile| Cell::Time(distribution.quantile(quantile));
     vec![
         Cell::Count(distribution.count()),
@@ -118,7 +118,7 @@ fn percentiles(distribution: &Distribution) -> Vec<Cell> {
     ]
 }
 
-fn percentile_note(distributions: &mut dyn Iterator<Item = &Distribution>) -> String {
+pub(super) fn percentile_note(distributions: &mut dyn Iterator<Item = &Distribution>) -> String {
     let mut distributions = distributions.peekable();
     if distributions.peek().is_none() {
         String::new()
@@ -181,7 +181,7 @@ pub fn group_latency(report: &Report) -> Table {
     }
 }
 
-fn name_cells(name: &Name) -> [Cell; 2] {
+pub(super) fn name_cells(name: &Name) -> [Cell; 2] {
     [Cell::text(&name.function), Cell::text(&name.position)]
 }
 

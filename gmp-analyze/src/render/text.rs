@@ -166,6 +166,12 @@ fn section(
     Ok(())
 }
 
+/// Writes one table with its title, at most `layout.top` rows.
+pub(super) fn table(out: &mut dyn io::Write, table: &Table, layout: Layout) -> io::Result<()> {
+    title(out, table.title, &table.note, layout.width)?;
+    grid(out, table, None, layout)
+}
+
 /// The columns that are shown, by place, and whether shares are left out: what is only good to have
 /// is dropped until names have room.
 fn shown(table: &Table, layout: Layout) -> (Vec<usize>, bool) {

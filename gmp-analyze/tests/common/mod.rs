@@ -1,6 +1,7 @@
 //! Hand-made event sequences, random ones, and a sink that checks partitions.
 #![allow(dead_code, unreachable_pub)] // each test program uses a part of it
 
+pub mod expected;
 pub mod pipeline;
 
 use gmp_analyze::analysis::collect::Collector;

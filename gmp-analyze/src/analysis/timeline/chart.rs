@@ -4,7 +4,7 @@ use super::columns::Columns;
 use super::lane::{Kept, Lane, Mark, OTHER, SLOTS, STATES};
 use super::queues::stretch;
 use super::tasks::OWN_LANES;
-use super::{COLLECTION, Colour, Lanes, MAX_LANES, Options, STOP, Timeline};
+use super::{COLLECTION, Lanes, MAX_LANES, Options, STOP, Timeline};
 use crate::analysis::names;
 use crate::machine::{GoroutineState, ProcState, ThreadState};
 use gmp_trace::id::GId;
@@ -14,8 +14,14 @@ use gmp_trace::time::Nanos;
 /// Groups that have a colour of their own; others share one.
 pub const COLOURS: usize = 6;
 
-/// Pixels of a cell in which marks are counted.
-pub const MARK_CELL: usize = 6;
+/// Pixels of a cell in which marks are counted, at least.
+const MARK_CELL: usize = 6;
+
+/// Cells of marks on all lanes together; cells become wider until they are no more.
+const MARK_CELLS: usize = 3_500;
+
+/// Spans that are drawn one by one on all lanes together; narrower ones are merged.
+const SPANS: usize = 3_500;
 
 /// What a span or a merged part of a lane is painted as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -36,6 +42,27 @@ pub enum Paint {
     Stop,
     /// The collector works.
     Collection,
+}
+
+impl Paint {
+    /// Where it stands in a stack, from the bottom up, and in the legend: what runs first, what
+    /// waits or is not known last.
+    pub fn place(self) -> (u8, Paint) {
+        let place = match self {
+            Paint::Group(_) => 0,
+            Paint::Others => 1,
+            Paint::Goroutine(state) => match state {
+                GoroutineState::Running => 2,
+                GoroutineState::Syscall | GoroutineState::SyscallWithoutP => 3,
+                GoroutineState::Runnable => 4,
+                GoroutineState::Waiting => 5,
+                GoroutineState::Unknown => 6,
+            },
+            Paint::Proc(ProcState::Unknown) | Paint::Thread(ThreadState::Unknown) => 6,
+            _ => 3,
+        };
+        (place, self)
+    }
 }
 
 /// A span that is drawn by itself.
@@ -62,7 +89,7 @@ pub struct Merged {
     pub pixels: Vec<i64>,
 }
 
-/// Marks of one kind by cell of [`MARK_CELL`] pixels.
+/// Marks of one kind by cell of [`Chart::mark_cell`] pixels.
 #[derive(Clone, Debug)]
 pub struct MarkCells {
     /// What.
@@ -138,6 +165,8 @@ pub struct Chart {
     pub lanes: Vec<ChartLane>,
     /// P or threads or tasks that share the last lane.
     pub sharing: u64,
+    /// Pixels of a cell in which marks are counted.
+    pub mark_cell: usize,
     /// Stops of the world and collections, where there are any.
     pub world: Option<ChartLane>,
     /// Groups with a colour of their own, those that ran longest first.
@@ -164,17 +193,20 @@ impl Timeline {
         let is_empty = window <= self.window.from;
         let (from, to) = if is_empty {
             let from = options.from.unwrap_or(Nanos::ZERO);
-            (from, options.to.unwrap_or(from).max(from))
+            let length = end.since(begin).max(Nanos(1));
+            (from, options.to.unwrap_or(from + length).max(from))
         } else {
             (self.window.from - begin, window - begin)
         };
         let pixel = (to.0 - from.0) / options.pixels.max(1) as i64;
         self.merge_narrow(pixel.max(self.scale.width()));
+        self.merge_beyond(SPANS);
         let view = View {
             begin,
             from: begin + from,
             to: begin + to,
             order: self.group_order(tables),
+            mark_cell: self.mark_cell(),
             timeline: &self,
         };
         let (lanes, sharing) = view.lanes(tables);
@@ -187,6 +219,7 @@ impl Timeline {
             is_empty,
             lanes,
             sharing,
+            mark_cell: view.mark_cell,
             world: view.world(),
             legend: view.legend(),
             others: view.others(),
@@ -195,6 +228,27 @@ impl Timeline {
             states: std::array::from_fn(|state| view.pixels(&self.by_state[state])),
             queues: view.queues(),
         }
+    }
+
+    /// Merges all but the `most` longest spans.
+    fn merge_beyond(&mut self, most: usize) {
+        let kept = self.lanes.iter().flat_map(|lane| &lane.kept);
+        let mut lengths: Vec<i64> = kept.map(|span| span.end.0 - span.begin.0).collect();
+        if lengths.len() > most {
+            lengths.sort_unstable_by(|a, b| b.cmp(a));
+            self.merge_narrow(lengths[most].saturating_add(1));
+        }
+    }
+
+    /// How wide cells of marks are.
+    fn mark_cell(&self) -> usize {
+        let rows = self.lanes.iter().flat_map(|lane| &lane.marks);
+        let rows = rows.filter(|counts| counts.total() > 0).count();
+        let mut cell = MARK_CELL;
+        while rows * self.options.pixels / cell > MARK_CELLS {
+            cell *= 2;
+        }
+        cell
     }
 
     fn close(&mut self, end: Nanos) {
@@ -256,6 +310,7 @@ struct View<'a> {
     from: Nanos,
     to: Nanos,
     order: Order,
+    mark_cell: usize,
     timeline: &'a Timeline,
 }
 
@@ -330,8 +385,8 @@ impl View<'_> {
                 None => merged.push(Merged { paint, pixels }),
             }
         }
-        merged.sort_by_key(|merged| merged.paint);
-        let cells = self.timeline.options.pixels / MARK_CELL;
+        merged.sort_by_key(|merged| merged.paint.place());
+        let cells = self.timeline.options.pixels.div_ceil(self.mark_cell);
         let marks = Mark::ALL.into_iter().filter_map(|mark| {
             let counts = &lane.marks[mark as usize];
             (counts.total() > 0).then(|| MarkCells {
@@ -408,13 +463,7 @@ impl View<'_> {
             if slot == OTHER {
                 continue;
             }
-            let by_state = |state: usize| match (timeline.options.colour, state) {
-                (Colour::Group, state) if state == GoroutineState::Running as usize => {
-                    self.of_group(group)
-                }
-                _ => self.of_state(state),
-            };
-            let lane = self.lane(&timeline.lanes[slot], by_state);
+            let lane = self.lane(&timeline.lanes[slot], |state| self.of_state(state));
             if !lane.merged.is_empty() {
                 lanes.push(ChartLane {
                     label: self.order.names[group].clone(),

@@ -13,8 +13,7 @@ mod slots;
 mod tasks;
 
 pub use chart::{
-    COLOURS, Chart, ChartLane, ChartSpan, LegendGroup, MARK_CELL, MarkCells, Merged, Paint,
-    QueueChart,
+    COLOURS, Chart, ChartLane, ChartSpan, LegendGroup, MarkCells, Merged, Paint, QueueChart,
 };
 pub use lane::Mark;
 

@@ -3,6 +3,7 @@
 mod check;
 mod events;
 mod explain;
+mod latency;
 mod picture;
 mod report;
 mod timeline;
@@ -17,6 +18,7 @@ pub(super) fn run(command: Command, out: &mut dyn Write) -> Result<Verdict, Fail
         Command::Report(args) => report::run(&args, out),
         Command::Check(args) => check::run(&args, out),
         Command::Events(args) => events::run(&args, out),
+        Command::Latency(args) => latency::run(&args, out),
         Command::Timeline(args) => timeline::run(&args, out),
         Command::Explain => explain::run(out),
     }

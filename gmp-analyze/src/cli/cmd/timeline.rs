@@ -20,9 +20,10 @@ pub(super) fn run(args: &TimelineArgs, out: &mut dyn Write) -> Result<Verdict, F
         LanesArg::Group => Lanes::Groups,
         LanesArg::Task => Lanes::Tasks,
     };
-    let colour = match args.color {
-        ColourArg::Group => Colour::Group,
-        ColourArg::State => Colour::State,
+    let colour = match (args.color, lanes) {
+        // A lane of a group has one start function: its colours are states.
+        (_, Lanes::Groups) | (ColourArg::State, _) => Colour::State,
+        (ColourArg::Group, _) => Colour::Group,
     };
     let options = Options {
         lanes,

@@ -1,7 +1,7 @@
 //! Lanes: spans, what is merged, marks.
 
 use super::layout::{Band, Layout, TEXT};
-use crate::analysis::timeline::{Chart, ChartLane, ChartSpan, MARK_CELL, Mark, Paint};
+use crate::analysis::timeline::{Chart, ChartLane, ChartSpan, Mark, Paint};
 use crate::plot::palette;
 use crate::plot::svg::{self, Anchor, Area, Rects, Svg};
 use crate::units;
@@ -9,10 +9,10 @@ use gmp_trace::time::Nanos;
 use std::collections::BTreeMap;
 
 /// Bytes that merged parts of all lanes may take; wider steps are taken until they fit.
-const MERGED_BYTES: usize = 700_000;
+const MERGED_BYTES: usize = 500_000;
 
 /// Texts under the pointer for merged parts, in all lanes together.
-const HOVERS: u32 = 3_000;
+const HOVERS: u32 = 1_600;
 
 /// Height of the strip of marks in lanes that have room for one.
 const STRIP: u32 = 7;
@@ -82,7 +82,8 @@ impl Lanes<'_> {
     }
 
     fn backgrounds(&self, svg: &mut Svg, lanes: &[(&ChartLane, Band)]) {
-        svg.open(&format!("fill=\"{}\"", palette::BACKGROUND));
+        // The lines of the time axis are to be seen through it.
+        svg.open(&format!("fill=\"{}\" opacity=\"0.7\"", palette::BACKGROUND));
         for (lane, band) in lanes {
             let title = if lane.about.is_empty() {
                 &lane.label
@@ -321,14 +322,17 @@ impl Lanes<'_> {
     /// Marks in the strip above the spans, one for each cell; many are a larger one.
     fn marks(&self, svg: &mut Svg, lane: &ChartLane, band: Band) {
         for cells in &lane.marks {
+            let most = cells.counts.iter().max().copied().unwrap_or(0);
             let color = palette::mark(cells.mark);
             svg.open(&format!("fill=\"{color}\""));
             for (cell, &count) in cells.counts.iter().enumerate() {
                 if count == 0 {
                     continue;
                 }
-                let x = f64::from(self.layout.left) + (cell * MARK_CELL) as f64 + 3.0;
-                let from = self.moment(cell * MARK_CELL);
+                let width = self.chart.mark_cell;
+                let middle = (cell * width) as f64 + width as f64 / 2.0;
+                let x = f64::from(self.layout.left) + middle;
+                let from = self.moment(cell * width);
                 let title = format!(
                     "{}: {} about {}",
                     lane.label,
@@ -336,8 +340,10 @@ impl Lanes<'_> {
                     units::duration(from)
                 );
                 let shape = shape(cells.mark, x, f64::from(band.y), count);
+                // Where there are marks everywhere, the shade tells where there are more.
+                let opacity = svg::number(0.4 + 0.6 * count as f64 / most as f64);
                 svg.raw(&format!(
-                    "<path d=\"{shape}\"><title>{}</title></path>",
+                    "<path opacity=\"{opacity}\" d=\"{shape}\"><title>{}</title></path>",
                     svg::escaped(&title)
                 ));
             }

@@ -3,7 +3,7 @@
 use crate::analysis::timeline::{Chart, Lanes};
 
 /// Space right of the time axis.
-const RIGHT: u32 = 22;
+const RIGHT: u32 = 30;
 /// Space above the title.
 pub(super) const TOP: u32 = 12;
 /// Size of letters.
@@ -18,6 +18,8 @@ const GAP: u32 = 8;
 pub(super) const AXIS: u32 = 44;
 /// Height of the lane of the whole world.
 const WORLD: u32 = 14;
+/// Space between the plot of queues and the rows under it: half a letter of its axis.
+const BETWEEN: u32 = 8;
 /// Heights of the plots of queues and of states.
 const QUEUES: u32 = 70;
 const STATES: u32 = 90;
@@ -106,8 +108,10 @@ impl Layout {
             0
         };
         let above = TOP + 46 + legend * LEGEND_LINE + GAP + world;
-        let below =
-            busy_part + (GAP + HEADING + QUEUES + row * local) + (GAP + HEADING + STATES) + AXIS;
+        let below = busy_part
+            + (GAP + HEADING + QUEUES + BETWEEN + row * local)
+            + (GAP + HEADING + STATES)
+            + AXIS;
         let each = height.map_or(comfortable, |height| {
             (height.saturating_sub(above + below) / count).max(LOWEST)
         });
@@ -126,7 +130,7 @@ impl Layout {
             height: QUEUES,
         };
         let local = Rows {
-            y: queues.y + queues.height + 2,
+            y: queues.y + queues.height + BETWEEN,
             each: row,
             count: local,
         };

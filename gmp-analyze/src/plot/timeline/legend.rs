@@ -4,7 +4,7 @@
 use super::lanes::shape;
 use super::layout::{LEGEND_LINE, Layout, TEXT, TOP};
 use crate::analysis::timeline::{Chart, Lanes, Mark, Paint};
-use crate::machine::{GoroutineState, ProcState, ThreadState};
+use crate::machine::{GoroutineState, ProcState};
 use crate::plot::palette;
 use crate::plot::svg::{self, Anchor, Area, Svg};
 use crate::units;
@@ -101,7 +101,7 @@ pub(super) fn entries(chart: &Chart, names: &[String], left: u32, width: u32) ->
 }
 
 /// Colours that the picture has, groups first.
-fn present(chart: &Chart) -> BTreeSet<Paint> {
+fn present(chart: &Chart) -> Vec<Paint> {
     let lanes = chart.lanes.iter().chain(&chart.world);
     let mut present: BTreeSet<Paint> = lanes
         .flat_map(|lane| {
@@ -117,9 +117,8 @@ fn present(chart: &Chart) -> BTreeSet<Paint> {
         }
     }
     present.remove(&Paint::Proc(ProcState::Absent));
-    if present.contains(&Paint::Thread(ThreadState::Parked)) {
-        present.remove(&Paint::Thread(ThreadState::Unknown));
-    }
+    let mut present: Vec<Paint> = present.into_iter().collect();
+    present.sort_unstable_by_key(|paint| paint.place());
     present
 }
 

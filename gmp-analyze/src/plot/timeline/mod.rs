@@ -21,6 +21,9 @@ use plotters::prelude::{IntoDrawingArea, SVGBackend, WHITE};
 /// Pixels between two ticks of time, at least.
 const TICKS: u32 = 90;
 
+/// A part of the runnable goroutines that is smaller than one in so many is not drawn.
+const NEGLIGIBLE: i64 = 1_000;
+
 /// Draws `chart` of the trace called `name`. `height` is what the whole picture is to have; it gets
 /// more where the lanes need it.
 ///
@@ -44,7 +47,8 @@ pub fn draw(chart: &Chart, name: &str, height: Option<u32>) -> Result<String, Er
         axis: TimeAxis::new(chart.from, chart.to, most),
     };
     let queued = queued(chart);
-    let (queues, states) = (queue_stack(chart, &queued), state_stack(chart));
+    let queues = queue_stack(chart, &queued);
+    let (states, crowd) = state_stack(chart);
     let mut drawn = String::new();
     {
         let backend = SVGBackend::with_string(&mut drawn, (layout.width, layout.height));
@@ -66,7 +70,8 @@ pub fn draw(chart: &Chart, name: &str, height: Option<u32>) -> Result<String, Er
     let title = format!("Scheduler timeline of {}", svg::plain(name));
     legend::draw(&mut svg, &layout, &entries, &title, &subtitle(chart));
     lanes::Lanes::new(chart, &layout, &names).draw(&mut svg);
-    below(&mut svg, &panels, &queues, &states);
+    below(&mut svg, &panels, &queues);
+    by_state(&mut svg, &panels, &states, crowd);
     if let Some(why) = nothing(chart) {
         let x = f64::from(layout.left) + f64::from(layout.pixels) / 2.0;
         let y = f64::from(layout.lanes.y) + f64::from(layout.lanes.height()) / 2.0 + 5.0;
@@ -89,7 +94,11 @@ pub fn nothing(chart: &Chart) -> Option<String> {
             let events = units::counted(chart.events, "event");
             format!("the trace has {events} and no length")
         } else {
-            format!("nothing of the trace is between {from} and {to}: it is {trace} long")
+            let where_to = match chart.options.to {
+                Some(_) => format!("between {from} and {to}"),
+                None => format!("after {from}"),
+            };
+            format!("nothing of the trace is {where_to}: it is {trace} long")
         });
     }
     let what = match chart.options.lanes {
@@ -149,26 +158,46 @@ fn queue_stack<'a>(chart: &'a Chart, queued: &'a [i64]) -> Stack<'a> {
         ],
         None => vec![("runnable", palette::ORANGE, runnable)],
     };
-    let is_there = |pixels: &[i64]| pixels.iter().any(|&time| time > 0);
+    // What clocks that disagree leave over is not worth an entry of the legend.
+    let all: i64 = runnable.iter().sum();
+    let is_there = |pixels: &[i64]| pixels.iter().sum::<i64>() > all / NEGLIGIBLE;
     let parts = parts.into_iter().filter(|(_, _, pixels)| is_there(pixels));
     Stack {
         parts: parts.collect(),
     }
 }
 
-fn state_stack(chart: &Chart) -> Stack<'_> {
-    let parts = STATE_ORDER.iter().map(|state| {
-        let pixels = chart.states[*state as usize].as_slice();
-        (state.name(), palette::goroutine(*state), pixels)
-    });
-    let parts = parts.filter(|(_, _, pixels)| pixels.iter().any(|&time| time > 0));
-    Stack {
+/// Waiting goroutines that are so many times more than all others at their most are not stacked on
+/// them, so that the others can be seen.
+const CROWD: i64 = 6;
+
+/// Goroutines by state; and how many waited on average, where they are left out.
+fn state_stack(chart: &Chart) -> (Stack<'_>, Option<f64>) {
+    let pixels_of = |state: GoroutineState| chart.states[state as usize].as_slice();
+    let others = |pixel: usize| -> i64 {
+        let others = STATE_ORDER
+            .iter()
+            .filter(|&&state| state != GoroutineState::Waiting);
+        others.map(|&state| pixels_of(state)[pixel]).sum()
+    };
+    let most = (0..chart.options.pixels).map(others).max().unwrap_or(0);
+    let waiting: i64 = pixels_of(GoroutineState::Waiting).iter().sum();
+    let mean = waiting / chart.options.pixels.max(1) as i64;
+    let is_crowd = most > 0 && mean > most.saturating_mul(CROWD);
+    let parts = STATE_ORDER
+        .iter()
+        .filter(|&&state| !(is_crowd && state == GoroutineState::Waiting))
+        .map(|&state| (state.name(), palette::goroutine(state), pixels_of(state)))
+        .filter(|(_, _, pixels)| pixels.iter().any(|&time| time > 0));
+    let stack = Stack {
         parts: parts.collect(),
-    }
+    };
+    let length = (chart.to.0 - chart.from.0).max(1) as f64;
+    (stack, is_crowd.then_some(waiting as f64 / length))
 }
 
 /// Heat and headings under the lanes.
-fn below(svg: &mut Svg, panels: &Panels<'_>, queues: &Stack<'_>, states: &Stack<'_>) {
+fn below(svg: &mut Svg, panels: &Panels<'_>, queues: &Stack<'_>) {
     let (chart, layout) = (panels.chart, panels.layout);
     if !chart.busy.is_empty() {
         panels.heading(svg, layout.busy.y, "Utilization of each P");
@@ -180,26 +209,42 @@ fn below(svg: &mut Svg, panels: &Panels<'_>, queues: &Stack<'_>, states: &Stack<
         let say = |share: f64| format!("{} running", units::percent(share));
         panels.heat(svg, layout.busy, &rows, 1.0, say);
     }
+    let local = chart
+        .queues
+        .as_ref()
+        .map_or(&[][..], |queues| &queues.local);
+    let rows = local.iter().enumerate();
+    let rows: Vec<_> = rows
+        .map(|(p, pixels)| (format!("P{p}"), pixels.as_slice()))
+        .collect();
+    let full = panels.most(&rows);
     let heading = match &chart.queues {
-        Some(queues) if !queues.local.is_empty() => {
-            "Runnable goroutines by queue; below, in the queue of each P"
+        Some(_) if full > 0.0 => {
+            format!(
+                "Runnable goroutines by queue; below, in the queue of each P (darkest: {full:.1})"
+            )
         }
-        Some(_) => "Runnable goroutines by queue",
-        None => "Runnable goroutines (this trace does not tell in which queue)",
+        Some(_) => "Runnable goroutines by queue".to_owned(),
+        None => "Runnable goroutines (this trace does not tell in which queue)".to_owned(),
     };
-    panels.heading(svg, layout.queues.y, heading);
+    panels.heading(svg, layout.queues.y, &heading);
     panels.key(svg, layout.queues.y, &queues.key());
     panels.stack_hovers(svg, layout.queues, queues);
-    if let Some(queues) = &chart.queues {
-        let rows = queues.local.iter().enumerate();
-        let rows: Vec<_> = rows
-            .map(|(p, pixels)| (format!("P{p}"), pixels.as_slice()))
-            .collect();
-        let full = panels.most(&rows);
-        let say = |mean: f64| format!("{mean:.2} goroutines in its queue");
-        panels.heat(svg, layout.local, &rows, full, say);
-    }
-    panels.heading(svg, layout.states.y, "Goroutines by state");
-    panels.key(svg, layout.states.y, &states.key());
-    panels.stack_hovers(svg, layout.states, states);
+    let say = |mean: f64| format!("{mean:.2} goroutines in its queue");
+    panels.heat(svg, layout.local, &rows, full, say);
+}
+
+/// What stands over the plot of goroutines by state.
+fn by_state(svg: &mut Svg, panels: &Panels<'_>, states: &Stack<'_>, crowd: Option<f64>) {
+    let band = panels.layout.states;
+    let heading = match crowd {
+        Some(mean) => {
+            let mean = units::count(mean.round() as u64);
+            format!("Goroutines by state, without those that wait ({mean} on average)")
+        }
+        None => "Goroutines by state".to_owned(),
+    };
+    panels.heading(svg, band.y, &heading);
+    panels.key(svg, band.y, &states.key());
+    panels.stack_hovers(svg, band, states);
 }

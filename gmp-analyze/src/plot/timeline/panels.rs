@@ -19,7 +19,7 @@ pub(super) type Canvas<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 const CELL: usize = 4;
 
 /// Texts under the pointer, in all rows together.
-const HOVERS: usize = 2_400;
+const HOVERS: usize = 1_000;
 
 /// A stacked plot: name, colour and goroutines times nanoseconds by pixel, from the bottom up.
 pub(super) struct Stack<'a> {
