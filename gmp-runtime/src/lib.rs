@@ -30,6 +30,8 @@
 //! | call | blocks G | blocks M | blocks P |
 //! |---|---|---|---|
 //! | [`Sender::send`], [`Receiver::recv`], [`JoinHandle::join`], [`sleep`], [`park`] | yes | no | no |
+//! | [`sync`]: `lock`, `read`, `write`, `wait`, `acquire`, `call_once` | yes | no | no |
+//! | [`sync`]: dropping a guard, `try_…`, `done`, `notify_…`, `release` | no | no | no |
 //! | [`yield_now`] | no: it stays runnable | no | no |
 //! | [`go`], [`Sender::try_send`], [`Receiver::try_recv`], [`Goroutine::unpark`] | no | no | no |
 //! | [`trace::start`], [`trace::stop`] | yes | yes | yes |
@@ -79,6 +81,7 @@ pub mod select;
 mod spawn;
 mod stack;
 mod switch;
+pub mod sync;
 mod sys;
 #[cfg(test)]
 mod test_child;

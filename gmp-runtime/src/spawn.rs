@@ -3,11 +3,13 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::panic::Location;
+use std::sync::Arc;
 use std::thread;
 
 use crate::sched::g::transition;
 use crate::sched::refs::GRef;
 use crate::sched::{current, life};
+use crate::sync::WaitGroup;
 
 /// Runs `f` on a new goroutine. The goroutine is the next one to run on this P; the caller goes on at
 /// once. Nothing is allocated, unless the closure or the result is larger than 80 bytes.
@@ -54,6 +56,32 @@ where
     JoinHandle {
         g,
         result: PhantomData,
+    }
+}
+
+impl WaitGroup {
+    /// Runs `f` on a new goroutine, as [`go`], which counts as one thing under way until `f` has
+    /// returned, panicked, or will never be run.
+    ///
+    /// # Panics
+    /// As [`go`] and [`add`](WaitGroup::add).
+    #[track_caller]
+    pub fn go(self: &Arc<Self>, f: impl FnOnce() + Send + 'static) {
+        self.add(1);
+        let done = Done(Arc::clone(self));
+        drop(go(move || {
+            f();
+            drop(done);
+        }));
+    }
+}
+
+/// Says that it is done when it is dropped.
+struct Done(Arc<WaitGroup>);
+
+impl Drop for Done {
+    fn drop(&mut self) {
+        self.0.done();
     }
 }
 

@@ -115,6 +115,18 @@ pub(crate) enum WaitReason {
     SelectNoCases = 7,
     /// Sleeps.
     Sleep = 8,
+    /// Waits for a semaphore, or for something of its kind that Go has no name of its own for.
+    Semaphore = 9,
+    /// Waits for a condition.
+    CondWait = 10,
+    /// Locks a mutex.
+    MutexLock = 11,
+    /// Locks for reading.
+    RwLockRead = 12,
+    /// Locks for writing.
+    RwLockWrite = 13,
+    /// Waits for a group of goroutines to be done.
+    WaitGroupWait = 14,
     /// Waits for another goroutine to end.
     Join = 16,
     /// Parked by the program.
@@ -130,6 +142,12 @@ impl WaitReason {
             WaitReason::Select => "select",
             WaitReason::SelectNoCases => "select (no cases)",
             WaitReason::Sleep => "sleep",
+            WaitReason::Semaphore => "semacquire",
+            WaitReason::CondWait => "sync.Cond.Wait",
+            WaitReason::MutexLock => "sync.Mutex.Lock",
+            WaitReason::RwLockRead => "sync.RWMutex.RLock",
+            WaitReason::RwLockWrite => "sync.RWMutex.Lock",
+            WaitReason::WaitGroupWait => "sync.WaitGroup.Wait",
             WaitReason::Join => "join",
             WaitReason::Park => "park",
         }
@@ -361,6 +379,12 @@ mod tests {
             WaitReason::Select,
             WaitReason::SelectNoCases,
             WaitReason::Sleep,
+            WaitReason::Semaphore,
+            WaitReason::CondWait,
+            WaitReason::MutexLock,
+            WaitReason::RwLockRead,
+            WaitReason::RwLockWrite,
+            WaitReason::WaitGroupWait,
             WaitReason::Join,
             WaitReason::Park,
         ];

@@ -83,6 +83,15 @@ pub(crate) fn random(me: GRef) -> u32 {
     current::m_of(me).held_p().random()
 }
 
+/// Whether what `me` waits for may come about while it spins: another P runs goroutines, and no goroutine
+/// waits for this one.
+pub(crate) fn can_spin(me: GRef) -> bool {
+    let m = current::m_of(me);
+    let idle = &m.sched.idle;
+    let others = m.sched.proc_count().saturating_sub(1);
+    others > idle.idle_ps() + idle.spinning_ms() && m.held_p().runq.is_empty()
+}
+
 /// A goroutine that the caller has taken out of what it waited for, and is about to make runnable.
 ///
 /// Made under the lock of what it waited for, and woken when that lock is free. In between the scheduler

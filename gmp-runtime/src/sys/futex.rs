@@ -57,12 +57,19 @@ pub(crate) fn wait(word: &AtomicU32, expected: u32, timeout_ns: Option<u64>) -> 
 /// Wakes at most `count` threads that wait on `word`; the number woken.
 #[cfg(not(loom))]
 pub(crate) fn wake(word: &AtomicU32, count: u32) -> u32 {
+    wake_address(word, count)
+}
+
+/// [`wake`] for a word that may be gone by now, because the thread that waited on it saw the change. Whoever
+/// waits at the same address then, for something else, is woken for no reason, as [`wait`] allows.
+#[cfg(not(loom))]
+pub(crate) fn wake_address(word: *const AtomicU32, count: u32) -> u32 {
     let count = count.min(i32::MAX as u32);
     // SAFETY: FUTEX_WAKE uses the address as a key only.
     let woken = unsafe {
         libc::syscall(
             libc::SYS_futex,
-            word.as_ptr(),
+            word,
             libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
             count,
         )
@@ -78,7 +85,7 @@ fn last_errno() -> i32 {
 }
 
 #[cfg(loom)]
-pub(crate) use model::{wait, wake};
+pub(crate) use model::{wait, wake, wake_address};
 
 /// The futex in a model: one lock and one condition for all words.
 ///
@@ -107,7 +114,11 @@ mod model {
         Wait::Woken
     }
 
-    pub(crate) fn wake(_word: &AtomicU32, _count: u32) -> u32 {
+    pub(crate) fn wake(word: &AtomicU32, count: u32) -> u32 {
+        wake_address(word, count)
+    }
+
+    pub(crate) fn wake_address(_word: *const AtomicU32, _count: u32) -> u32 {
         let (lock, condition) = &*SLEEPERS;
         let guard = lock
             .lock()
