@@ -14,11 +14,12 @@ use super::raw_mutex::RawMutex;
 use super::raw_rwlock::{Access, RawRwLock};
 use super::{Cond, Mutex, Once, Semaphore, WaitGroup};
 
-/// Runs `model` with at most `preemptions` preemptions in an execution (more if the environment says so);
-/// the closure gets a counter of what it wants to have seen at least once.
+/// Runs `model` with at most `preemptions` preemptions in an execution; the closure gets a counter of what
+/// it wants to have seen at least once.
 fn check(preemptions: usize, model: impl Fn(&Count) + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(preemptions);
+    builder.max_branches = 10_000;
     let executions = std::sync::Arc::new(Count::new(0));
     let seen = std::sync::Arc::new(Count::new(0));
     let (counted, noted) = (executions.clone(), seen.clone());
@@ -60,10 +61,14 @@ impl Guarded {
     }
 }
 
-fn threads_add(make: fn() -> RawMutex, preemptions: usize, threads: usize, rounds: usize) {
+fn threads_add(handed_over: bool, preemptions: usize, threads: usize, rounds: usize) {
     check(preemptions, move |contended| {
         let shared = Arc::new(Guarded {
-            lock: make(),
+            lock: if handed_over {
+                RawMutex::impatient()
+            } else {
+                RawMutex::new()
+            },
             value: UnsafeCell::new(0),
         });
         let others: Vec<_> = (1..threads)
@@ -76,12 +81,17 @@ fn threads_add(make: fn() -> RawMutex, preemptions: usize, threads: usize, round
                 })
             })
             .collect();
+        let mut met = 0;
         for round in 0..rounds {
-            contended.fetch_add(usize::from(shared.add() != round), SeqCst);
+            met += usize::from(shared.add() != round);
         }
         for other in others {
             other.join().unwrap();
         }
+        if handed_over {
+            met = shared.lock.hand_overs();
+        }
+        contended.fetch_add(met, SeqCst);
         assert_eq!(shared.add(), threads * rounds);
         assert!(shared.lock.is_idle(), "bits are left: {:?}", shared.lock);
     });
@@ -89,22 +99,22 @@ fn threads_add(make: fn() -> RawMutex, preemptions: usize, threads: usize, round
 
 #[test]
 fn loom_mutex_two_threads() {
-    threads_add(RawMutex::new, 3, 2, 2);
+    threads_add(false, 3, 2, 2);
 }
 
 #[test]
 fn loom_mutex_three_threads() {
-    threads_add(RawMutex::new, 2, 3, 1);
+    threads_add(false, 2, 3, 1);
 }
 
 #[test]
 fn loom_mutex_handed_over() {
-    threads_add(RawMutex::impatient, 3, 2, 2);
+    threads_add(true, 3, 2, 2);
 }
 
 #[test]
 fn loom_mutex_handed_over_among_three() {
-    threads_add(RawMutex::impatient, 2, 3, 1);
+    threads_add(true, 2, 3, 1);
 }
 
 #[test]
@@ -139,7 +149,7 @@ fn loom_rwlock() {
 
 #[test]
 fn loom_wait_group() {
-    check(3, |seen| {
+    check(2, |seen| {
         let shared = Arc::new((WaitGroup::new(), UnsafeCell::new(0_usize)));
         shared.0.add(1);
         let (worker, waiter) = (shared.clone(), shared.clone());
@@ -209,7 +219,7 @@ fn loom_once() {
 
 #[test]
 fn loom_semaphore() {
-    check(3, |seen| {
+    check(2, |seen| {
         let shared = Arc::new(Semaphore::new(2));
         let others: Vec<_> = [2, 1]
             .into_iter()

@@ -54,9 +54,17 @@ const PATIENCE_NS: u64 = 1_000_000;
 pub(super) struct RawMutex {
     word: AtomicU32,
     waiters: Waiters<()>,
-    /// A model has no clock: 0 makes every loser starve, more makes none.
     #[cfg(loom)]
+    model: Model,
+}
+
+/// What a model needs beside the lock.
+#[cfg(loom)]
+#[derive(Debug)]
+struct Model {
+    /// A model has no clock: 0 makes every loser starve, more makes none.
     patience_ns: u64,
+    hand_overs: crate::prim::process_wide::AtomicUsize,
 }
 
 /// One call of `lock` that has to wait.
@@ -79,7 +87,7 @@ impl RawMutex {
                 word: AtomicU32::new(0),
                 waiters: Waiters::new(()),
                 #[cfg(loom)]
-                patience_ns: u64::MAX,
+                model: Model { patience_ns: u64::MAX, hand_overs: 0.into() },
             }
         }
     }
@@ -87,10 +95,16 @@ impl RawMutex {
     /// One in which every waiter that loses starves.
     #[cfg(all(test, loom))]
     pub(super) fn impatient() -> RawMutex {
-        RawMutex {
-            patience_ns: 0,
-            ..RawMutex::new()
-        }
+        let mut mutex = RawMutex::new();
+        mutex.model.patience_ns = 0;
+        mutex
+    }
+
+    /// How often it was handed over.
+    #[cfg(all(test, loom))]
+    pub(super) fn hand_overs(&self) -> usize {
+        // ordering: Relaxed: asked when all others have ended.
+        self.model.hand_overs.load(Ordering::Relaxed)
     }
 
     /// Whether nobody owns it, waits or competes.
@@ -107,7 +121,7 @@ impl RawMutex {
 
     #[cfg(loom)]
     fn patience_ns(&self) -> u64 {
-        self.patience_ns
+        self.model.patience_ns
     }
 
     /// Takes the lock if it is free and nobody starves.
@@ -292,6 +306,9 @@ impl RawMutex {
         self.word
             .compare_exchange(seen, then, Ordering::Acquire, Ordering::Relaxed)
             .ok()?;
+        #[cfg(loom)]
+        // ordering: Relaxed: a count.
+        self.model.hand_overs.fetch_add(1, Ordering::Relaxed);
         locked.queue.grant_first(waiters::me(), OWNS)
     }
 
