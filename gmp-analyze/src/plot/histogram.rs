@@ -118,8 +118,10 @@ fn labels(latency: &LatencyTable) -> Vec<String> {
         match row.goroutine {
             Some(goroutine) => format!("G{goroutine} {function}"),
             None if same.count() > 1 => {
-                let position = row.name.position.rsplit('/').next().unwrap_or_default();
-                format!("{function} {position}")
+                let place = row.name.position.rsplit('/').next().unwrap_or_default();
+                // File and line; the column rarely tells more.
+                let line: Vec<&str> = place.split(':').take(2).collect();
+                format!("{function} {}", line.join(":"))
             }
             None => function,
         }

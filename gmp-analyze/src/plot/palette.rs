@@ -92,7 +92,7 @@ pub(super) fn name(paint: Paint, groups: &[String]) -> String {
             state => state.name().to_owned(),
         },
         Paint::Task => "task, outside its regions".to_owned(),
-        Paint::Stop => "stop of the world".to_owned(),
+        Paint::Stop => "stop of the world, from its request".to_owned(),
         Paint::Collection => "collection".to_owned(),
     }
 }
