@@ -112,6 +112,11 @@ fn broken_traces_are_refused_in_the_words_of_their_fault() {
             AnomalyKind::StateMismatch,
         ),
         (
+            "GoCreate dt=1 new_g=0 new_stack=0 stack=0",
+            "goroutine 0",
+            AnomalyKind::BadRecord,
+        ),
+        (
             "GoStatus dt=1 g=2 m=0 gstatus=0",
             "0 for goroutine 2",
             AnomalyKind::StateMismatch,
@@ -188,7 +193,7 @@ fn broken_traces_are_refused_in_the_words_of_their_fault() {
         assert!(kinds.contains(&kind), "{events}: {kinds:?}");
         checked += 1;
     }
-    assert_eq!(checked, 21);
+    assert_eq!(checked, 22);
 }
 
 #[test]
@@ -245,6 +250,17 @@ fn broken_frames_are_refused() {
         checked += 1;
     }
     assert_eq!(checked, 12);
+}
+
+#[test]
+fn a_table_that_is_cut_is_told() {
+    let mut bytes = from_text("Trace Go1.23").expect("a trace");
+    // Samples of which the first ends within its time.
+    bytes.extend([1, 1, 0, 1, 3, 6, 7, 0x80]);
+    bytes.extend_from_slice(&parse(&generation(1, &[(0, P0)]))[16..]);
+    let (error, kinds) = refused(&bytes);
+    assert!(error.contains("the time of a sample"), "{error}");
+    assert_eq!(kinds, [AnomalyKind::BadRecord]);
 }
 
 #[test]

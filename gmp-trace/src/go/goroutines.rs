@@ -7,9 +7,47 @@ use super::spec;
 use super::states::{GStatus, Key, NOBODY, Thread};
 use crate::event::{Body, GState, Preemption};
 use crate::id::{GId, MId};
-use crate::tables::Text;
+use crate::tables::{StackRef, Text};
+
+/// What a goroutine was doing.
+pub(super) fn status_of(
+    goroutine: GId,
+    state: GState,
+    on_m: Option<MId>,
+    stack: Option<StackRef>,
+) -> Body {
+    Body::GoStatus {
+        goroutine,
+        state,
+        on_m,
+        reason: None,
+        object: None,
+        site: None,
+        created_at: None,
+        creator: None,
+        label: None,
+        stack,
+    }
+}
 
 impl Order {
+    /// Says of a goroutine that was let through unknown what it must have been doing.
+    #[cold]
+    fn introduce(&mut self, slot: u32, state: GState, event: &RawEvent, out: &mut Out<'_>) {
+        let goroutine = &self.goroutines[slot as usize];
+        if goroutine.status == GStatus::Unknown {
+            let nowhere = Thread {
+                g: None,
+                g_slot: NOBODY,
+                p_slot: NOBODY,
+                p: None,
+                m: None,
+            };
+            let status = status_of(goroutine.id, state, None, None);
+            out.give(event.time, &nowhere, status);
+        }
+    }
+
     pub(super) fn g_id(id: u64) -> Result<GId, Fault> {
         GId::new(id).ok_or(Fault::BadId {
             what: "goroutine",
@@ -77,8 +115,11 @@ impl Order {
         let sequence = self.sequence(event.args[1]);
         let goroutine = &self.goroutines[slot as usize];
         let ready = goroutine.status == GStatus::Runnable && sequence.follows(goroutine.sequence);
-        if !ready && !force {
-            return Ok(Step::Wait(Key::Goroutine(slot, sequence.number)));
+        if !ready {
+            if !force {
+                return Ok(Step::Wait(Key::Goroutine(slot, sequence.number)));
+            }
+            self.introduce(slot, GState::Runnable, event, out);
         }
         let context = self.threads[thread as usize];
         if context.p_slot == NOBODY || context.g_slot != NOBODY {
@@ -162,11 +203,15 @@ impl Order {
     ) -> Verdict {
         let slot = self.wanted(event.args[0])?;
         let sequence = self.sequence(event.args[1]);
-        let goroutine = &mut self.goroutines[slot as usize];
+        let goroutine = &self.goroutines[slot as usize];
         let ready = goroutine.status == GStatus::Waiting && sequence.follows(goroutine.sequence);
-        if !ready && !force {
-            return Ok(Step::Wait(Key::Goroutine(slot, sequence.number)));
+        if !ready {
+            if !force {
+                return Ok(Step::Wait(Key::Goroutine(slot, sequence.number)));
+            }
+            self.introduce(slot, GState::Waiting, event, out);
         }
+        let goroutine = &mut self.goroutines[slot as usize];
         (goroutine.status, goroutine.sequence) = (GStatus::Runnable, sequence);
         let goroutine = goroutine.id;
         let stack = self.stack(event.args[2], out)?;
@@ -341,18 +386,7 @@ impl Order {
             GStatus::Waiting => GState::Waiting,
             _ => GState::Runnable,
         };
-        let body = Body::GoStatus {
-            goroutine,
-            state,
-            on_m,
-            reason: None,
-            object: None,
-            site: None,
-            created_at: None,
-            creator: None,
-            label: None,
-            stack,
-        };
+        let body = status_of(goroutine, state, on_m, stack);
         out.give(event.time, &context, body);
         self.goroutine_changed(slot);
         Ok(Step::Done)

@@ -2,6 +2,7 @@
 
 use super::cursor::RawEvent;
 use super::fault::Fault;
+use super::goroutines::status_of;
 use super::order::{Order, Out, Step, Verdict};
 use super::states::{GStatus, Key, NOBODY, PStatus};
 use crate::event::{Body, GState};
@@ -125,18 +126,7 @@ impl Order {
             runnable: false,
         };
         out.give(event.time, &context, create);
-        let status = Body::GoStatus {
-            goroutine: child,
-            state: GState::Syscall,
-            on_m: context.m,
-            reason: None,
-            object: None,
-            site: None,
-            created_at: None,
-            creator: None,
-            label: None,
-            stack: None,
-        };
+        let status = status_of(child, GState::Syscall, context.m, None);
         out.give(event.time, &context, status);
         self.goroutine_changed(slot);
         Ok(Step::Done)

@@ -1,6 +1,6 @@
 //! From the events of Go up to 1.21 to those of the model.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::kinds::{self, STOP_KINDS};
 use super::parse::Raw;
@@ -32,6 +32,8 @@ pub(super) struct Converter {
     thread_of: HashMap<i32, u64>,
     seen: BTreeSet<i32>,
     collection: u64,
+    /// Goroutines that were named before.
+    known: HashSet<u64>,
 }
 
 /// Where an event happened.
@@ -82,6 +84,7 @@ impl Converter {
             thread_of: HashMap::new(),
             seen: BTreeSet::new(),
             collection: 0,
+            known: HashSet::new(),
         }
     }
 
@@ -136,7 +139,32 @@ impl Converter {
         self.names.text(id).unwrap_or(Text::EMPTY)
     }
 
+    /// Where an event needs a goroutine in some state and nothing was said of it, says that first.
+    fn introduce(&mut self, event: &Raw, out: &mut Vec<Event>) {
+        let (id, state) = match event.kind {
+            kinds::GO_CREATE | kinds::GO_WAITING | kinds::GO_IN_SYSCALL => {
+                self.known.insert(event.args[0]);
+                return;
+            }
+            kinds::GO_UNBLOCK | kinds::GO_UNBLOCK_LOCAL => (event.args[0], GState::Waiting),
+            kinds::GO_SYS_EXIT | kinds::GO_SYS_EXIT_LOCAL => (event.g, GState::Syscall),
+            kinds::GO_START | kinds::GO_START_LOCAL | kinds::GO_START_LABEL => {
+                (event.g, GState::Runnable)
+            }
+            _ => return,
+        };
+        let fresh = self.known.insert(id);
+        if fresh && !self.starting {
+            let status = GId::new(id).map(|g| go_status(g, state, None));
+            let time = self.time(event);
+            if let Some(status) = status {
+                self.give(time, NOWHERE, status, out);
+            }
+        }
+    }
+
     fn convert(&mut self, event: &Raw, words: &Words, out: &mut Vec<Event>) {
+        self.introduce(event, out);
         let time = self.time(event);
         let place = self.place(event);
         let stack = self.stack(event.stack);
