@@ -12,7 +12,7 @@ target=${CARGO_TARGET_DIR:-target}
 export GMPMAXPROCS=${GMPMAXPROCS:-2}
 
 mkdir -p out
-rm -f out/trace.gmpt out/report.txt out/latency.txt out/timeline.svg out/latency.svg
+rm -f out/trace.gmpt out/report.txt out/latency.txt out/timeline.svg out/flame.svg out/latency.svg
 
 echo "== build"
 cargo build --release -p gmp-runtime --example logpipe
@@ -26,7 +26,8 @@ echo "== report"
 
 echo "== pictures"
 "$target/release/gmp-analyze" timeline out/trace.gmpt --output out/timeline.svg
+"$target/release/gmp-analyze" flamegraph out/trace.gmpt --output out/flame.svg
 "$target/release/gmp-analyze" latency out/trace.gmpt --histogram out/latency.svg >out/latency.txt
 
 echo "== files"
-ls -l out/trace.gmpt out/report.txt out/latency.txt out/timeline.svg out/latency.svg
+ls -l out/trace.gmpt out/report.txt out/latency.txt out/timeline.svg out/flame.svg out/latency.svg

@@ -5,6 +5,7 @@
 pub mod analysis;
 pub mod cli;
 pub mod diag;
+pub mod flame;
 pub mod input;
 pub mod machine;
 pub mod plot;

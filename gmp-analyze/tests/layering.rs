@@ -14,7 +14,7 @@ const ROWS: &[&[&str]] = &[
     &["machine"],
     &["analysis"],
     &["session"],
-    &["render", "plot"],
+    &["render", "plot", "flame"],
     &["cli/args", "cli/config"],
     &["cli/cmd"],
     &["cli"],
@@ -37,6 +37,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("serde_json", &["render"]),
     ("anstream", &["cli"]),
     ("plotters", &["plot"]),
+    ("inferno", &["flame"]),
 ];
 
 /// Words that a pure row must not have: it reads and prints nothing, and knows no clock but the
@@ -66,6 +67,10 @@ const PURE: &[(&str, &[&str])] = &[
     ),
     (
         "render",
+        &["std::fs", "std::env", "println!", "eprintln!", "Instant"],
+    ),
+    (
+        "flame",
         &["std::fs", "std::env", "println!", "eprintln!", "Instant"],
     ),
     (

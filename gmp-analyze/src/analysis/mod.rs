@@ -13,6 +13,8 @@ pub mod names;
 pub mod parallelism;
 pub mod report;
 pub mod runs;
+pub mod schedtrace;
+pub mod stacks;
 pub mod steal;
 pub mod timeline;
 pub mod utilization;

@@ -1,9 +1,11 @@
 //! What can be said on the command line. Parsing does nothing else.
 
 use crate::analysis::findings::RULES;
+use crate::analysis::stacks::StackKind;
+use crate::flame::By;
 use crate::render::columns;
 use crate::units::parse_duration;
-use clap::builder::PossibleValuesParser;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use gmp_trace::time::Nanos;
 use std::ffi::OsString;
@@ -35,6 +37,10 @@ pub(super) enum Command {
     Latency(LatencyArgs),
     /// One line an event, in the order of cause.
     Events(EventsArgs),
+    /// A flame graph: where goroutines spend their time, as SVG or folded text.
+    Flamegraph(FlamegraphArgs),
+    /// Go's SCHED lines rebuilt from a trace, or captured ones summed up.
+    Schedtrace(SchedtraceArgs),
     /// What the columns of tables, the fields of JSON and the rules of findings mean.
     Explain,
 }
@@ -195,6 +201,106 @@ pub(super) struct EventsArgs {
     pub(super) raw: bool,
 }
 
+/// A part of the trace.
+#[derive(Debug, ClapArgs)]
+pub(super) struct RangeArgs {
+    /// From this time on, from the begin of the trace (10ms, 1s 500us) [default: the begin].
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub(super) from: Option<Nanos>,
+
+    /// Up to this time [default: the end].
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub(super) to: Option<Nanos>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct FlamegraphArgs {
+    #[command(flatten)]
+    pub(super) input: TraceArgs,
+
+    /// What it is about: wall (every state), cpu (samples, or running time by what ended the run),
+    /// block (waiting), sched (waiting for a P), syscall, create (running time by creators).
+    #[arg(long, value_name = "KIND", default_value = "wall", value_parser = kinds())]
+    pub(super) kind: StackKind,
+
+    /// What widths are [default: time; count for cpu where the trace has samples].
+    #[arg(long, value_name = "WHAT", value_parser = weights())]
+    pub(super) by: Option<By>,
+
+    /// Where to write; - for standard output.
+    #[arg(short, long, value_name = "FILE", default_value = "-")]
+    pub(super) output: OsString,
+
+    /// Folded text in place of a picture: a line for each stack, nanoseconds or a count at its end.
+    #[arg(long)]
+    pub(super) folded: bool,
+
+    /// Compare with this trace: red is more than there, blue is less.
+    #[arg(long, value_name = "TRACE")]
+    pub(super) diff: Option<OsString>,
+
+    #[command(flatten)]
+    pub(super) range: RangeArgs,
+
+    /// Frames beyond this depth become one.
+    #[arg(long, value_name = "N", default_value = "512",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) depth: u32,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct SchedtraceArgs {
+    /// A trace, or text with SCHED lines (of Go or of ours); - for standard input.
+    #[arg(required = true, value_name = "TRACE")]
+    pub(super) trace: OsString,
+
+    /// Time between two lines.
+    #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = parse_every)]
+    pub(super) every: Nanos,
+
+    /// A line for each P, M and G as well.
+    #[arg(long, conflicts_with_all = ["json", "csv", "summary"])]
+    pub(super) detail: bool,
+
+    /// Least, mean and largest of every figure in place of lines (of text always).
+    #[arg(long)]
+    pub(super) summary: bool,
+
+    /// JSON: times in nanoseconds.
+    #[arg(long, conflicts_with = "csv")]
+    pub(super) json: bool,
+
+    /// CSV, with the fields of JSON.
+    #[arg(long)]
+    pub(super) csv: bool,
+
+    #[command(flatten)]
+    pub(super) range: RangeArgs,
+}
+
+/// A time that is not zero.
+fn parse_every(text: &str) -> Result<Nanos, String> {
+    match parse_duration(text)? {
+        Nanos::ZERO => Err("expected more than no time".to_owned()),
+        time => Ok(time),
+    }
+}
+
+fn kinds() -> impl TypedValueParser<Value = StackKind> {
+    let names = StackKind::ALL.iter().map(|kind| kind.name());
+    PossibleValuesParser::new(names).map(|name| {
+        let kind = StackKind::ALL.iter().find(|kind| kind.name() == name);
+        kind.copied().unwrap_or(StackKind::Wall)
+    })
+}
+
+fn weights() -> impl TypedValueParser<Value = By> {
+    PossibleValuesParser::new(["time", "count"]).map(|name| match name.as_str() {
+        "count" => By::Count,
+        _ => By::Time,
+    })
+}
+
 /// Tables that `--csv` takes.
 fn tables() -> Vec<&'static str> {
     columns::all().into_iter().map(|(name, _)| name).collect()
@@ -217,5 +323,11 @@ mod tests {
     #[test]
     fn the_command_line_is_well_formed() {
         Args::command().debug_assert();
+    }
+
+    #[test]
+    fn moments_are_some_time_apart() {
+        assert_eq!(parse_every("10ms"), Ok(Nanos(10_000_000)));
+        assert!(parse_every("0s").is_err());
     }
 }

@@ -3,9 +3,11 @@
 mod facts;
 mod progress;
 mod sniff;
+mod text;
 mod unpack;
 
 pub use facts::TraceFacts;
+pub use text::{Opened, TextLines, open_trace_or_text};
 
 use crate::diag::{Anomaly, First, Severity, Source};
 use flate2::read::MultiGzDecoder;
@@ -64,7 +66,7 @@ pub fn open(path: &OsStr, progress: bool) -> Result<Input, Error> {
         source: source.clone(),
         message,
     };
-    let (bytes, damage, _) = trace_bytes(path, progress).map_err(fail)?;
+    let (bytes, damage, _) = trace_bytes(path, progress, is_trace).map_err(fail)?;
     match gmp_trace::open(bytes) {
         Ok(reader) => Ok(Input {
             reader,
@@ -87,7 +89,7 @@ pub fn raw(path: &OsStr, out: &mut impl io::Write) -> Result<io::Result<()>, Err
         source: source.clone(),
         message,
     };
-    let (mut bytes, _, kind) = trace_bytes(path, false).map_err(fail)?;
+    let (mut bytes, _, kind) = trace_bytes(path, false, is_trace).map_err(fail)?;
     let written = if kind == Kind::Go {
         let mut whole = Vec::new();
         let read = bytes.read_to_end(&mut whole);
@@ -121,15 +123,24 @@ fn name_of(path: &OsStr) -> String {
 /// Where the bytes of a trace come from.
 type Bytes = Box<dyn Read + Send>;
 
-/// The unpacked bytes of the trace at `path`, its damage, and its kind.
-fn trace_bytes(path: &OsStr, progress: bool) -> Result<(Bytes, Damage, Kind), String> {
+fn is_trace(kind: Kind) -> bool {
+    matches!(kind, Kind::Gmp | Kind::Go)
+}
+
+/// The unpacked bytes of the file at `path`, its damage, and its kind, which is one that `accepts`
+/// takes.
+fn trace_bytes(
+    path: &OsStr,
+    progress: bool,
+    accepts: fn(Kind) -> bool,
+) -> Result<(Bytes, Damage, Kind), String> {
     let (bytes, length): (Bytes, Option<u64>) = if path == "-" {
         (Box::new(io::stdin()), None)
     } else {
         let (file, length) = open_file(Path::new(path))?;
         (Box::new(file), length)
     };
-    unpacked(Box::new(Progress::new(bytes, length, progress)))
+    unpacked(Box::new(Progress::new(bytes, length, progress)), accepts)
 }
 
 fn open_file(path: &Path) -> Result<(File, Option<u64>), String> {
@@ -152,7 +163,7 @@ fn open_file(path: &Path) -> Result<(File, Option<u64>), String> {
 }
 
 /// Looks at the first bytes, and unpacks what is packed.
-fn unpacked(mut bytes: Bytes) -> Result<(Bytes, Damage, Kind), String> {
+fn unpacked(mut bytes: Bytes, accepts: fn(Kind) -> bool) -> Result<(Bytes, Damage, Kind), String> {
     let mut damage = Damage::default();
     let mut first = look(&mut bytes)?;
     let mut kind = sniff::kind(&first);
@@ -169,7 +180,7 @@ fn unpacked(mut bytes: Bytes) -> Result<(Bytes, Damage, Kind), String> {
             return Err("expected a trace, found damaged gzip: get a whole copy".to_owned());
         }
     }
-    if !matches!(kind, Kind::Gmp | Kind::Go) {
+    if !accepts(kind) {
         return Err(sniff::not_a_trace(kind, wrapping, &first));
     }
     Ok((Box::new(io::Cursor::new(first).chain(bytes)), damage, kind))
@@ -221,6 +232,11 @@ impl Input {
     /// What events refer to.
     pub fn tables(&self) -> &Tables {
         self.reader.tables()
+    }
+
+    /// True for a trace of Go.
+    pub fn is_of_go(&self) -> bool {
+        matches!(self.reader.info().format, TraceFormat::Go { .. })
     }
 
     /// What the trace says of itself, as far as it was read.

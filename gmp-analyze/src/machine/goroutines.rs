@@ -93,6 +93,11 @@ impl Goroutines {
         &mut self.slots[slot]
     }
 
+    /// The goroutines that live.
+    pub(super) fn alive(&self) -> impl Iterator<Item = &Goroutine> {
+        self.slots.iter().filter(|goroutine| goroutine.alive)
+    }
+
     /// How many slots there are, free ones included.
     pub(super) fn slots(&self) -> usize {
         self.slots.len()

@@ -28,10 +28,12 @@ mod procs;
 mod sink;
 mod state;
 mod threads;
+mod view;
 
 pub use levels::Levels;
 pub use sink::{GoroutineBirth, GoroutineDeath, GoroutineSpan, ProcSpan, Sink, ThreadSpan, Wake};
 pub use state::{Cause, GoroutineState, Place, ProcState, ThreadState};
+pub use view::{GoroutineNow, ProcNow, ThreadNow};
 
 use crate::diag::{Counts, Kind};
 use gmp_trace::event::{GState, HandoffReason, PState};

@@ -12,11 +12,11 @@ use gmp_trace::time::Nanos;
 #[derive(Clone, Debug)]
 pub(super) struct Thread {
     pub(super) id: MId,
-    state: ThreadState,
+    pub(super) state: ThreadState,
     pub(super) since: Nanos,
     born: Nanos,
     accounted: i64,
-    alive: bool,
+    pub(super) alive: bool,
     /// The goroutine that it runs, and its slot.
     pub(super) running: Option<(GId, usize)>,
 }

@@ -7,6 +7,7 @@ pub mod csv;
 pub mod events;
 pub mod explain;
 pub mod json;
+pub mod schedtrace;
 pub mod sections;
 pub mod table;
 pub mod text;

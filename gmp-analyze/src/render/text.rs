@@ -62,7 +62,12 @@ pub fn report(out: &mut dyn io::Write, report: &Report, layout: Layout) -> io::R
     wrapped(out, more, "", "", layout.width, Some(style::QUIET))
 }
 
-fn title(out: &mut dyn io::Write, title: &str, note: &str, width: usize) -> io::Result<()> {
+pub(super) fn title(
+    out: &mut dyn io::Write,
+    title: &str,
+    note: &str,
+    width: usize,
+) -> io::Result<()> {
     writeln!(out)?;
     let painted = paint(style::TITLE, title);
     if note.is_empty() {
@@ -216,7 +221,7 @@ fn used(table: &Table, shown: &[usize], top: usize, compact: bool) -> usize {
 }
 
 /// Writes the rows as a grid: numbers to the right, the name last and cut to the width.
-fn grid(
+pub(super) fn grid(
     out: &mut dyn io::Write,
     table: &Table,
     bars: Option<&[String]>,

@@ -2,6 +2,7 @@
 #![allow(dead_code, unreachable_pub)] // each test program uses a part of it
 
 pub mod expected;
+pub mod golden;
 pub mod pipeline;
 
 use gmp_analyze::analysis::collect::Collector;

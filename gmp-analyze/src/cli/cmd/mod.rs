@@ -1,11 +1,15 @@
 //! The commands: each takes its arguments, asks the analysis, and has the answer rendered.
 
 mod check;
+mod damage;
 mod events;
 mod explain;
+mod flamegraph;
 mod latency;
 mod picture;
+mod range;
 mod report;
+mod schedtrace;
 mod timeline;
 
 use super::args::Command;
@@ -20,6 +24,8 @@ pub(super) fn run(command: Command, out: &mut dyn Write) -> Result<Verdict, Fail
         Command::Events(args) => events::run(&args, out),
         Command::Latency(args) => latency::run(&args, out),
         Command::Timeline(args) => timeline::run(&args, out),
+        Command::Flamegraph(args) => flamegraph::run(&args, out),
+        Command::Schedtrace(args) => schedtrace::run(&args, out),
         Command::Explain => explain::run(out),
     }
 }
