@@ -279,6 +279,12 @@ fn odd_frames_are_accepted() {
         generation(1, &[(0, P0)])
     );
     assert_eq!(accepted(&parse(&far)).len(), 1);
+    // The last generation that there can be.
+    let last = generation(u64::MAX / 1000, &[(0, P0)]).replace(
+        &format!("gen={}", u64::MAX / 1000),
+        &format!("gen={}", u64::MAX),
+    );
+    assert_eq!(accepted(&parse(&last)).len(), 1);
     // Nothing but a clock.
     assert!(accepted(&parse(&generation(48, &[]))).is_empty());
 }

@@ -404,7 +404,7 @@ impl V2 {
         };
         let now = loading.number;
         let has_end = self.version.has_end_of_generation();
-        if found == now || (found == now + 1 && !has_end) {
+        if found == now || (now.checked_add(1) == Some(found) && !has_end) {
             return Ok(found != now);
         }
         if common.strict {
