@@ -44,7 +44,7 @@ use crate::sys::memory_barrier::Fences;
 use crate::sys::tsc::ClockUnits;
 
 /// How long a generation lasts at least. Short in unit tests, so that they see many.
-const GENERATION_NS: u64 = if cfg!(test) { 500_000 } else { 1_000_000_000 };
+const GENERATION_NS: u64 = if cfg!(test) { 5_000_000 } else { 1_000_000_000 };
 
 /// How long it lasts at most, when restating takes too large a part of the bytes.
 const LONGEST_GENERATION_NS: u64 = 60 * GENERATION_NS;

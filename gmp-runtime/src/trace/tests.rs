@@ -33,10 +33,11 @@ fn work(rounds: u64, did: &Arc<Did>) {
         .collect();
     did.creates.fetch_add(1, SeqCst);
     let parked = go(park);
+    let mut busy = Vec::new();
     for i in 0..4 {
         let (stop, did) = (Arc::clone(&stop), Arc::clone(did));
         did.creates.fetch_add(1, SeqCst);
-        go(move || {
+        busy.push(go(move || {
             while !stop.load(SeqCst) {
                 did.creates.fetch_add(1, SeqCst);
                 assert!(go(yield_now).join().is_ok());
@@ -47,7 +48,7 @@ fn work(rounds: u64, did: &Arc<Did>) {
                     yield_now();
                 }
             }
-        });
+        }));
     }
     for round in 0..rounds {
         did.sleeps.fetch_add(1, SeqCst);
@@ -61,11 +62,8 @@ fn work(rounds: u64, did: &Arc<Did>) {
     waiting.into_iter().for_each(|handle| drop(handle.join()));
     parked.goroutine().unpark();
     assert!(parked.join().is_ok());
-    // Those that have seen the flag still sleep or end.
-    for _ in 0..20 {
-        did.sleeps.fetch_add(1, SeqCst);
-        sleep(Duration::from_micros(500));
-    }
+    busy.into_iter()
+        .for_each(|handle| assert!(handle.join().is_ok()));
 }
 
 #[test]
@@ -95,10 +93,10 @@ fn every_generation_is_whole() {
                     _ => {}
                 })
                 .unwrap();
-            std::fs::remove_file(&path).unwrap();
+
             let anomalies: Vec<String> =
                 reader.anomalies().iter().map(ToString::to_string).collect();
-            assert!(reader.info().generations >= 5, "{:?}", reader.info());
+            assert!(reader.info().generations >= 2, "{:?}", reader.info());
             if reader.info().lost_events > 0 {
                 // The machine was too busy to make room for so many generations.
                 continue;
