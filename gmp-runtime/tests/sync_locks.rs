@@ -441,19 +441,19 @@ fn a_downgrade_lets_readers_in_and_no_writer() {
                 yield_now();
             }
             assert_eq!(read.load(SeqCst), 0);
+            *guard = 5;
+            let guard = guard.downgrade();
+            await_count(&read, 3);
             let writer = go({
                 let lock = Arc::clone(&lock);
                 move || *lock.write() += 1
             });
-            for _ in 0..100 {
+            // Until it waits: then nobody comes in any more.
+            while lock.try_read().is_some() {
                 yield_now();
             }
-            *guard = 5;
-            let guard = guard.downgrade();
-            await_count(&read, 3);
             assert_eq!(*guard, 5);
             assert!(lock.try_write().is_none());
-            assert!(lock.try_read().is_none(), "a writer waits");
             drop(guard);
             writer.join().unwrap();
             for reader in readers {
