@@ -6,7 +6,7 @@ use std::panic;
 use crate::sched::current::this_goroutine;
 use crate::sched::life::Goexit;
 
-/// Ends the calling goroutine: it unwinds, so that destructors and [deferred](crate::defer) calls run, and
+/// Ends the calling goroutine: it unwinds, so that destructors and [deferred](macro@crate::defer) calls run, and
 /// nothing is reported (Go's `runtime.Goexit`). Its [`JoinHandle`](crate::JoinHandle) gives an error whose
 /// payload is no text.
 ///
@@ -21,7 +21,7 @@ pub fn goexit() -> ! {
 }
 
 /// Makes a call at the end of the scope, whether it is left by its end, by `return`, by a panic or by
-/// [`goexit`](crate::goexit). Of several the last one comes first.
+/// [`goexit`]. Of several the last one comes first.
 ///
 /// # Examples
 /// ```

@@ -1,5 +1,5 @@
 //! The report as JSON: one object, times in nanoseconds as integers, field names as the columns of
-//! [`sections`](super::sections).
+//! [`sections`].
 
 use super::sections;
 use super::table::{Field, Table};

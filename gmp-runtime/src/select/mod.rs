@@ -1,4 +1,4 @@
-//! Waiting for one of several channel operations: [`select!`](crate::select) and [`Select`].
+//! Waiting for one of several channel operations: [`select!`](macro@crate::select) and [`Select`].
 //!
 //! # How
 //!
@@ -20,7 +20,7 @@ mod macros;
 
 pub use builder::Select;
 
-/// What the expansion of [`select!`](crate::select) names.
+/// What the expansion of [`select!`](macro@crate::select) names.
 #[doc(hidden)]
 pub mod expansion {
     pub use super::any::{Until, run};
