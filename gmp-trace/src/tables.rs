@@ -4,6 +4,7 @@
 //! strings of [`Text`]'s constants are always there.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
 
 /// An interned string. Its number is below [`Tables::text_count`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -108,11 +109,11 @@ known_texts! {
 #[derive(Debug, Clone)]
 pub struct Tables {
     texts: Vec<Box<str>>,
-    text_index: HashMap<Box<str>, Text>,
+    text_index: Places,
     sites: Vec<Site>,
     site_index: HashMap<Site, SiteRef>,
     stacks: Vec<Box<[Frame]>>,
-    stack_index: HashMap<Box<[Frame]>, StackRef>,
+    stack_index: Places,
 }
 
 impl Default for Tables {
@@ -126,11 +127,11 @@ impl Tables {
     pub fn new() -> Tables {
         let mut tables = Tables {
             texts: Vec::new(),
-            text_index: HashMap::new(),
+            text_index: Places::default(),
             sites: Vec::new(),
             site_index: HashMap::new(),
             stacks: Vec::new(),
-            stack_index: HashMap::new(),
+            stack_index: Places::default(),
         };
         for text in KNOWN_TEXTS {
             tables.intern_text(text);
@@ -170,13 +171,19 @@ impl Tables {
 
     /// The reference of `text`, which is kept.
     pub fn intern_text(&mut self, text: &str) -> Text {
-        if let Some(&known) = self.text_index.get(text) {
-            return known;
+        let texts = &self.texts;
+        let is_it = |place| {
+            texts
+                .get(place as usize)
+                .is_some_and(|known| **known == *text)
+        };
+        match self.text_index.find_or_add(text, is_it) {
+            Ok(known) => Text(known),
+            Err(new) => {
+                self.texts.push(text.into());
+                Text(new)
+            }
         }
-        let new = Text(u32::try_from(self.texts.len()).unwrap_or(u32::MAX));
-        self.texts.push(text.into());
-        self.text_index.insert(text.into(), new);
-        new
     }
 
     /// The reference of `site`, which is kept.
@@ -190,13 +197,72 @@ impl Tables {
 
     /// The reference of the stack with `frames`, leaf first, which is kept.
     pub fn intern_stack(&mut self, frames: &[Frame]) -> StackRef {
-        if let Some(&known) = self.stack_index.get(frames) {
-            return known;
+        let stacks = &self.stacks;
+        let is_it = |place| {
+            stacks
+                .get(place as usize)
+                .is_some_and(|known| **known == *frames)
+        };
+        match self.stack_index.find_or_add(frames, is_it) {
+            Ok(known) => StackRef(known),
+            Err(new) => {
+                self.stacks.push(frames.into());
+                StackRef(new)
+            }
         }
-        let new = StackRef(u32::try_from(self.stacks.len()).unwrap_or(u32::MAX));
-        self.stacks.push(frames.into());
-        self.stack_index.insert(frames.into(), new);
-        new
+    }
+}
+
+/// Finds the places of values in a list by their contents, which it does not keep.
+#[derive(Debug, Clone, Default)]
+struct Places {
+    hasher: RandomState,
+    /// The last place with a hash.
+    last: HashMap<u64, u32, BuildHasherDefault<Hashed>>,
+    /// Of each place the one before with the same hash; itself where there is none.
+    before: Vec<u32>,
+}
+
+impl Places {
+    /// The place of `value`, which `is_it` knows; else the next place, which it has from now on.
+    fn find_or_add<T: Hash + ?Sized>(
+        &mut self,
+        value: &T,
+        is_it: impl Fn(u32) -> bool,
+    ) -> Result<u32, u32> {
+        let hash = self.hasher.hash_one(value);
+        let new = u32::try_from(self.before.len()).unwrap_or(u32::MAX);
+        let mut last = self.last.get(&hash).copied();
+        while let Some(place) = last {
+            if is_it(place) {
+                return Ok(place);
+            }
+            let before = self.before.get(place as usize).copied();
+            last = before.filter(|&before| before != place);
+        }
+        let before = self.last.insert(hash, new).unwrap_or(new);
+        self.before.push(before);
+        Err(new)
+    }
+}
+
+/// Passes on a number that is a hash already.
+#[derive(Debug, Clone, Default)]
+struct Hashed(u64);
+
+impl Hasher for Hashed {
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(byte);
+        }
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
     }
 }
 
