@@ -305,7 +305,7 @@ pub fn untold(of_go: bool, detail: bool) -> String {
         ]);
     }
     format!(
-        "the trace does not tell {}, which are left out; threads are those that it names, and \
+        "left out, because the trace does not tell: {}; threads are those that it names, and \
          schedticks count from its begin",
         left_out.join(", ")
     )
