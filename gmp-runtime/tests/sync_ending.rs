@@ -7,6 +7,7 @@ mod common;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
+use std::time::Duration;
 
 use common::{Counted, Drops, PROCS, child, child_case, run, stderr};
 use gmp_runtime::sync::{Barrier, Cond, Mutex, Once, RwLock, Semaphore, WaitGroup};
@@ -17,7 +18,7 @@ struct Objects {
     mutex: Mutex<usize>,
     lock: RwLock<usize>,
     group: WaitGroup,
-    condition: (Mutex<()>, Cond),
+    condition: (Mutex<usize>, Cond),
     once: Once,
     semaphore: Semaphore,
     barrier: Barrier,
@@ -29,7 +30,7 @@ impl Objects {
             mutex: Mutex::new(0),
             lock: RwLock::new(0),
             group: WaitGroup::new(),
-            condition: (Mutex::new(()), Cond::new()),
+            condition: (Mutex::new(0), Cond::new()),
             once: Once::new(),
             semaphore: Semaphore::new(1),
             barrier: Barrier::new(1_000),
@@ -163,6 +164,102 @@ fn what_was_given_to_those_that_end_reaches_others() {
             notifier.join().unwrap();
             assert_eq!(served.load(SeqCst), 100);
         }
+    }
+}
+
+/// One goroutine waits by `first`, and a thread behind it by `second`; then `last` is done by main, which
+/// returns at once, so that the goroutine is unwound with what it was granted. The thread must come through.
+fn ends_with_what_it_was_granted(
+    objects: &Arc<Objects>,
+    first: fn(&Objects),
+    second: fn(&Objects),
+    last: impl FnOnce() + Send,
+) {
+    let (begun, served) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let thread = run(1, || {
+        let (other, was_served) = (Arc::clone(objects), Arc::clone(&served));
+        go(move || {
+            first(&other);
+            was_served.fetch_add(1, SeqCst);
+        });
+        let_others_wait();
+        let (other, begins) = (Arc::clone(objects), Arc::clone(&begun));
+        let thread = thread::spawn(move || {
+            begins.fetch_add(1, SeqCst);
+            second(&other);
+        });
+        while begun.load(SeqCst) == 0 {
+            yield_now();
+        }
+        // So that the thread waits; where it does not yet, there is nothing to show.
+        thread::sleep(Duration::from_millis(3));
+        last();
+        thread
+    });
+    assert_eq!(served.load(SeqCst), 0, "the goroutine went on");
+    thread.join().unwrap();
+}
+
+#[test]
+fn what_was_granted_to_one_that_ends_goes_on() {
+    fn lock(objects: &Objects) {
+        *objects.mutex.lock() += 1;
+    }
+    fn write(objects: &Objects) {
+        *objects.lock.write() += 1;
+    }
+    fn read(objects: &Objects) {
+        drop(objects.lock.read());
+    }
+    fn one(objects: &Objects) {
+        drop(objects.semaphore.acquire(1));
+    }
+    fn be_notified(objects: &Objects) {
+        let mut waiting = objects.condition.0.lock();
+        *waiting += 1;
+        drop(objects.condition.1.wait(waiting));
+    }
+    for _ in 0..5 {
+        let objects = Objects::new();
+        let held = objects.mutex.lock();
+        // Woken, to compete.
+        ends_with_what_it_was_granted(&objects, lock, lock, || drop(held));
+        let held = objects.mutex.lock();
+        // Handed over: it loses once, when it has waited for longer than a millisecond.
+        ends_with_what_it_was_granted(&objects, lock, lock, || {
+            drop(held);
+            let held = objects.mutex.lock();
+            yield_now();
+            drop(held);
+        });
+        assert_eq!(*objects.mutex.try_lock().unwrap(), 2);
+        let held = objects.lock.write();
+        ends_with_what_it_was_granted(&objects, write, read, || drop(held));
+        let held = objects.lock.write();
+        ends_with_what_it_was_granted(&objects, read, write, || drop(held));
+        // A writer that gives up lets the readers behind it in.
+        let held = objects.lock.read();
+        ends_with_what_it_was_granted(&objects, write, read, || ());
+        drop(held);
+        assert_eq!(*objects.lock.try_write().unwrap(), 1);
+        let held = objects.semaphore.acquire(1);
+        ends_with_what_it_was_granted(&objects, one, one, || drop(held));
+        // A large request that is given up lets a small one in.
+        ends_with_what_it_was_granted(
+            &objects,
+            |objects| drop(objects.semaphore.acquire(2)),
+            one,
+            || (),
+        );
+        assert_eq!(objects.semaphore.available(), 1);
+        let waiting = Arc::clone(&objects);
+        ends_with_what_it_was_granted(&objects, be_notified, be_notified, move || {
+            // Both wait when they have unlocked.
+            while *waiting.condition.0.lock() < 2 {
+                yield_now();
+            }
+            waiting.condition.1.notify_one();
+        });
     }
 }
 
