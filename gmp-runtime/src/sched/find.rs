@@ -29,11 +29,21 @@ pub(crate) fn next_here(m: &M, leaving: GRef, how: Leave) -> Option<GRef> {
         };
         m.tracer.switch(m, leaving, how, next, found);
         start_here(m, &p, next, from_runnext);
+        settle_unless_exit(m, how);
         return Some(next);
     }
     m.tracer.leave(m, leaving, how);
     m.set_current(None);
+    settle_unless_exit(m, how);
     None
+}
+
+/// The change that was recorded is made; an exit is complete only when the stack has been left.
+#[inline(always)]
+fn settle_unless_exit(m: &M, how: Leave) {
+    if !matches!(how, Leave::Exit(_)) {
+        m.tracer.settle();
+    }
 }
 
 /// Whether something other than the head of the queue may come first.

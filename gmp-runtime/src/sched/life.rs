@@ -232,6 +232,7 @@ pub(crate) fn free_after_exit(m: &M, g: GRef) {
         unsafe { (*p.stacks.get()).put(g.sched.stacks, stack) };
     }
     transition!(g, Running => Dead);
+    m.tracer.settle();
     // ordering: Relaxed: the goroutine saw the bit itself, on this thread, if it is set here at first.
     let released = g.join.load(Ordering::Relaxed) & RELEASED != 0
         // ordering: AcqRel; pairs with the exchange in `JoinHandle::release`: who comes second frees.

@@ -106,6 +106,7 @@ impl M {
         p.set_m(Some(self.reference()));
         // ordering: Relaxed: the P came through the scheduler's lock or `next_p`.
         self.p.store(p.as_ptr(), Ordering::Relaxed);
+        self.tracer.settle();
     }
 
     /// Lets go of its P.
@@ -115,6 +116,7 @@ impl M {
         p.set_m(None);
         // ordering: Relaxed, as in `acquire_p`.
         self.p.store(std::ptr::null_mut(), Ordering::Relaxed);
+        self.tracer.settle();
         p
     }
 

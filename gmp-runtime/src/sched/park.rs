@@ -212,6 +212,7 @@ pub(crate) fn ready(m: &M, g: GRef, by: Waker) {
     m.tracer.ready(m, g, by);
     g.wait.set(None);
     transition!(g, Waiting => Runnable);
+    m.tracer.settle();
     let p = m.held_p();
     m.sched.put_local(m, &p, g, true);
     m.sched.wake_p_if_needed();

@@ -56,9 +56,10 @@ impl Sched {
         if shared.closed {
             return false;
         }
-        crate::trace::ready_from_outside(self, g);
-        g.wait.set(None);
-        g::transition!(g, Waiting => Runnable);
+        crate::trace::ready_from_outside(self, g, || {
+            g.wait.set(None);
+            g::transition!(g, Waiting => Runnable);
+        });
         shared.global.push_back(g);
         self.publish_global_len(&shared);
         true

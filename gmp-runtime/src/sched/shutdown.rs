@@ -92,11 +92,13 @@ fn cancel(m: &M, g: GRef) -> bool {
     if g.state() == GState::Waiting as u32 {
         m.tracer.ready(m, g, Waker::Runtime);
         transition!(g, Waiting => Runnable);
+        m.tracer.settle();
     }
     m.tracer.start(m, g, Found::Local);
     g.set_m(m.reference());
     m.set_current(Some(g));
     transition!(g, Runnable => Running);
+    m.tracer.settle();
     worker::enter(m, g, PostSwitch::Cancel);
     let state = g.state();
     state == GState::Dead as u32 || state == GState::Idle as u32

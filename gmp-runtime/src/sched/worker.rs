@@ -29,6 +29,7 @@ fn execute(m: &M, choice: Choice) {
     let p = m.held_p();
     m.tracer.start(m, choice.g, choice.found);
     find::start_here(m, &p, choice.g, choice.inherits_slice);
+    m.tracer.settle();
     enter(m, choice.g, PostSwitch::Nothing);
 }
 

@@ -18,6 +18,11 @@
 //! RecordFence is a compiler fence and AdvanceFence a membarrier where there is one, else both are
 //! fences.
 //!
+//! **Changes.** A record comes before the change that it tells of. Between the two, an M may stand still for
+//! longer than a generation; so its change counter is odd from the one to the other, and the collector waits
+//! until it is even, or has changed, before it looks at goroutines and Ps: what earlier generations recorded is
+//! done then, and who changes something later takes the lock first, for the status.
+//!
 //! **Statuses.** The first M that touches a goroutine in a generation writes its status before the event,
 //! and *before it changes anything about the goroutine*. It takes the lock for that. So while the collector
 //! holds the lock, an untouched goroutine is as it was when the generation began, except that an M that
@@ -325,6 +330,8 @@ impl Collector {
 
     /// Writes the status of what `generation` did not touch.
     fn restate_untouched(&self, sched: &Sched, generation: u32, mut serve: impl FnMut()) {
+        // What was recorded in the generation before may not be done yet.
+        sched.for_each_m(|m| m.tracer.wait_until_settled());
         let mut first = 0;
         while first < sched.table.len() {
             let end = (first + GOROUTINES_AT_ONCE).min(sched.table.len());

@@ -35,6 +35,10 @@ impl ThreadTrace {
         ThreadTrace
     }
 
+    /// There is nothing to settle.
+    #[inline(always)]
+    pub(crate) fn settle(&self) {}
+
     nothing! {
         switch(GRef, Leave, GRef, Found);
         leave(GRef, Leave);
@@ -62,7 +66,9 @@ pub(crate) fn m_wake(_: MRef) {}
 
 /// A thread that is not an M makes a goroutine runnable.
 #[inline(always)]
-pub(crate) fn ready_from_outside(_: &Sched, _: GRef) {}
+pub(crate) fn ready_from_outside(_: &Sched, _: GRef, change: impl FnOnce()) {
+    change();
+}
 
 /// There is nothing to start: the builder has said that `trace` has no effect.
 pub(crate) fn start_for_environment(_: &Sched, _: &Path) {}

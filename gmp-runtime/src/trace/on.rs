@@ -43,6 +43,8 @@ pub(crate) struct ThreadTrace {
     m: u64,
     /// Odd while the M is inside a section that writes.
     section: AtomicU32,
+    /// Odd from a record of a change until the change is made: see [`ThreadTrace::settle`].
+    change: AtomicU32,
     /// The generation of the writer, for the collector.
     generation: AtomicU32,
     inner: UnsafeCell<Inner>,
@@ -76,6 +78,7 @@ impl ThreadTrace {
         ThreadTrace {
             m,
             section: AtomicU32::new(0),
+            change: AtomicU32::new(0),
             generation: AtomicU32::new(0),
             inner: UnsafeCell::new(Inner {
                 clock: ClockUnits::MONOTONIC,
@@ -170,6 +173,28 @@ impl ThreadTrace {
         now
     }
 
+    /// The change that the last record announced is made: what a goroutine or a P is says it now. Every
+    /// change that [`Section::announce`] announces ends here.
+    #[inline(always)]
+    pub(crate) fn settle(&self) {
+        // ordering: Relaxed: only this M writes it.
+        let change = self.change.load(Ordering::Relaxed);
+        if change % 2 == 1 {
+            // ordering: Release; pairs with the Acquire load in `wait_until_settled`.
+            self.change.store(change.wrapping_add(1), Ordering::Release);
+        }
+    }
+
+    /// Waits until what this M has recorded is also done. For the collector, without its lock.
+    pub(super) fn wait_until_settled(&self) {
+        // ordering: Acquire; pairs with the Release in `settle`.
+        let seen = self.change.load(Ordering::Acquire);
+        // ordering: Acquire, as above.
+        while seen % 2 == 1 && self.change.load(Ordering::Acquire) == seen {
+            crate::sys::thread::sched_yield();
+        }
+    }
+
     /// Waits until this M has left the section that it may be in. For the collector.
     pub(super) fn wait_until_outside(&self) {
         // ordering: Acquire; pairs with the Release in `leave_section`.
@@ -233,6 +258,15 @@ fn wait_of(section: &mut Section<'_>, g: GRef) -> TracedWait {
 }
 
 impl Section<'_> {
+    /// Says that the scheduler makes a change after this record, until [`ThreadTrace::settle`].
+    #[inline(always)]
+    fn announce(&self) {
+        // ordering: Relaxed, both: only this M writes it, and the end of the section publishes it.
+        let change = self.trace.change.load(Ordering::Relaxed) | 1;
+        // ordering: Relaxed, as above.
+        self.trace.change.store(change, Ordering::Relaxed);
+    }
+
     /// Writes `events` events with `write`, or counts them as lost.
     #[inline(always)]
     fn write(
@@ -363,6 +397,7 @@ macro_rules! events {
 events! {
     /// `leaving` leaves in the way `how`, and `next` runs at once.
     switch(leaving: GRef, how: Leave, next: GRef, found: Found) = |section, m| {
+        section.announce();
         section.touch(next, Traced::Runnable);
         let seq = next.traced.next(m.id);
         let id = next.id.get();
@@ -384,6 +419,7 @@ events! {
 
     /// `leaving` leaves in the way `how`, and the scheduler looks for another one.
     leave(leaving: GRef, how: Leave) = |section, _m| {
+        section.announce();
         match how {
             Leave::Park => {
                 let wait = wait_of(&mut section, leaving);
@@ -396,6 +432,7 @@ events! {
 
     /// The scheduler is about to start `g`.
     start(g: GRef, found: Found) = |section, m| {
+        section.announce();
         section.touch(g, Traced::Runnable);
         let seq = g.traced.next(m.id);
         section.write(1, |e, c, now| e.start(c, now, g.id.get(), found, seq));
@@ -403,6 +440,7 @@ events! {
 
     /// `g`, which waits, is about to become runnable.
     ready(g: GRef, by: Waker) = |section, m| {
+        section.announce();
         section.touch(g, Traced::Waiting);
         let seq = g.traced.next(m.id);
         section.write(1, |e, c, now| e.ready(c, now, g.id.get(), by, seq));
@@ -441,6 +479,7 @@ events! {
 
     /// The M is about to take `p`.
     proc_start(p: PRef) = |section, _m| {
+        section.announce();
         section.touch_idle_p(&p);
         let seq = p.traced.sequence.get() + 1;
         p.traced.sequence.set(seq);
@@ -449,6 +488,7 @@ events! {
 
     /// The M is about to let go of its P.
     proc_stop(_p: PRef) = |section, _m| {
+        section.announce();
         section.write(1, |e, c, now| e.proc_stop(c, now));
     }
 
@@ -501,18 +541,24 @@ pub(crate) fn m_wake(target: MRef) {
     }
 }
 
-/// A thread that is not an M is about to make `g`, which waits, runnable.
-pub(crate) fn ready_from_outside(sched: &Sched, g: GRef) {
+/// A thread that is not an M makes `g`, which waits, runnable by `change`.
+pub(crate) fn ready_from_outside(sched: &Sched, g: GRef, change: impl FnOnce()) {
     if sched.tracer.generation() == 0 {
-        return;
+        return change();
     }
+    // The change too is made under the lock, so that the collector is not in between.
     let mut guard = sched.tracer.lock();
-    let Some(state) = &mut *guard else { return };
-    // Under the lock, so that the collector is not in between.
     let generation = sched.tracer.generation();
-    if generation == 0 {
-        return;
+    if generation != 0
+        && let Some(state) = &mut *guard
+    {
+        record_ready_from_outside(state, generation, g);
     }
+    change();
+}
+
+/// Records with the writer of threads that are no Ms.
+fn record_ready_from_outside(state: &mut State, generation: u32, g: GRef) {
     let now = state.clock.now_units();
     let mut writer = std::mem::replace(&mut state.outside, Writer::new());
     if !writer.is_ready(generation) {
