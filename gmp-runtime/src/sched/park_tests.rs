@@ -5,16 +5,13 @@ use crate::prim::atomic::{AtomicBool, AtomicU32, Ordering};
 use loom::sync::{Arc, Notify};
 use loom::thread;
 
-/// Bookkeeping of the test, not part of the model: plain atomics that loom does not explore.
-use std::sync::atomic::{AtomicBool as Flag, Ordering::SeqCst};
-
 /// A goroutine that parks until every giver's flag is set, on an M of its own.
 struct World {
     permit: AtomicU32,
     /// What each giver did before it gave.
     given: Vec<AtomicBool>,
     /// Whether the goroutine waits: only then it may be made ready, and once.
-    waits: Flag,
+    waits: AtomicBool,
     ready: Notify,
 }
 
@@ -23,13 +20,15 @@ impl World {
         World {
             permit: AtomicU32::new(0),
             given: (0..givers).map(|_| AtomicBool::new(false)).collect(),
-            waits: Flag::new(false),
+            waits: AtomicBool::new(false),
             ready: Notify::new(),
         }
     }
 
     fn make_ready(&self) {
-        assert!(self.waits.swap(false, SeqCst), "made ready twice");
+        // ordering: AcqRel: whoever makes it ready hands it over, as a run queue does.
+        let waited = self.waits.swap(false, Ordering::AcqRel);
+        assert!(waited, "made ready twice");
         self.ready.notify();
     }
 
@@ -37,13 +36,15 @@ impl World {
         if take_permit(&self.permit) {
             return;
         }
-        self.waits.store(true, SeqCst);
+        // ordering: Relaxed: the permit publishes it.
+        self.waits.store(true, Ordering::Relaxed);
         // The post-switch action: the goroutine has been left.
         if await_permit(&self.permit) {
             self.make_ready();
         }
         // loom's waits may end for no reason.
-        while self.waits.load(SeqCst) {
+        // ordering: Acquire; pairs with the swap in `make_ready`.
+        while self.waits.load(Ordering::Acquire) {
             self.ready.wait();
         }
     }
@@ -78,7 +79,8 @@ fn model(givers: usize) {
         for thread in threads {
             thread.join().unwrap();
         }
-        assert!(!world.waits.load(SeqCst));
+        // ordering: Relaxed: all threads have ended.
+        assert!(!world.waits.load(Ordering::Relaxed));
     });
 }
 
