@@ -134,9 +134,9 @@ mod unnoted {
 
     /// What would be noted on a goroutine.
     #[derive(Debug, Default)]
-    pub(crate) struct GoroutineTrace;
+    pub(crate) struct GoroutineTrace(());
 
     /// What would be noted on a P.
     #[derive(Debug, Default)]
-    pub(crate) struct ProcTrace;
+    pub(crate) struct ProcTrace(());
 }
