@@ -24,6 +24,9 @@ const CHUNKS_PER_SEGMENT: usize = 16;
 /// Chunks that are kept ready.
 const READY_CHUNKS: usize = 64;
 
+/// Of those, chunks that only the beginning and the end of a generation get: a reader needs them most.
+const KEPT_CHUNKS: usize = 4;
+
 /// Full chunks that can wait for the collector's thread.
 const FULL_CHUNKS: usize = 4096;
 
@@ -69,6 +72,14 @@ impl Exchange {
 
     /// A chunk of zeros; `None` when none is prepared.
     pub(super) fn take(&mut self) -> Option<Chunk> {
+        if self.ready.len() <= KEPT_CHUNKS {
+            return None;
+        }
+        self.ready.pop()
+    }
+
+    /// [`Exchange::take`] for the beginning or the end of a generation.
+    pub(super) fn take_kept(&mut self) -> Option<Chunk> {
         self.ready.pop()
     }
 

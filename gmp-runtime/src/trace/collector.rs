@@ -220,7 +220,7 @@ impl Collector {
             };
             state
                 .control
-                .write(&mut state.exchange, pair.units, |encoder, chunk| {
+                .write_bound(&mut state.exchange, pair.units, |encoder, chunk| {
                     encoder.gen_begin(chunk, generation);
                     encoder.clock_pair(chunk, clocks);
                 });
@@ -385,7 +385,7 @@ impl Collector {
         // The last words stand after every block of the generation.
         control.end(&mut state.exchange);
         let now = state.clock.now_units();
-        control.write(&mut state.exchange, now, |encoder, chunk| {
+        control.write_bound(&mut state.exchange, now, |encoder, chunk| {
             encoder.gen_end(chunk, &end);
             if last {
                 encoder.trace_end(chunk, total);

@@ -123,13 +123,33 @@ impl Control {
         now: u64,
         write: impl FnOnce(&mut Encoder, &mut [u8]),
     ) {
+        self.write_into(exchange, Exchange::take, now, write);
+    }
+
+    /// [`Control::write`] for the beginning or the end of a generation.
+    pub(super) fn write_bound(
+        &mut self,
+        exchange: &mut Exchange,
+        now: u64,
+        write: impl FnOnce(&mut Encoder, &mut [u8]),
+    ) {
+        self.write_into(exchange, Exchange::take_kept, now, write);
+    }
+
+    fn write_into(
+        &mut self,
+        exchange: &mut Exchange,
+        take: fn(&mut Exchange) -> Option<Chunk>,
+        now: u64,
+        write: impl FnOnce(&mut Encoder, &mut [u8]),
+    ) {
         // SAFETY: the chunk is held here.
         let room = self
             .chunk
             .is_some_and(|chunk| self.encoder.has_room(unsafe { chunk.bytes() }));
         if !room {
             self.end(exchange);
-            let Some(chunk) = exchange.take() else {
+            let Some(chunk) = take(exchange) else {
                 self.lost += 1;
                 return;
             };
