@@ -157,6 +157,25 @@ fn cut_gzip_is_reported_as_far_as_it_goes() {
     assert!(text.contains("lost-events"), "{text}");
 }
 
+/// Whatever the output has no room for goes to the standard error.
+#[test]
+fn every_command_says_that_a_trace_is_not_whole() {
+    let trace = packed(&trace());
+    let cut = file("half-for-all.gmpt.gz", &trace[..trace.len() / 2]);
+    let svg = file("half.svg", b"");
+    for command in [
+        vec!["timeline", &cut, "-o", &svg],
+        vec!["flamegraph", &cut, "-o", &svg],
+        vec!["latency", &cut],
+        vec!["schedtrace", &cut],
+    ] {
+        let output = run(&command);
+        let said = String::from_utf8_lossy(&output.stderr);
+        let told = said.contains("not whole") && said.contains("damaged-gzip");
+        assert!(told, "{command:?}: {said}");
+    }
+}
+
 #[test]
 fn json_is_one_object_with_nanoseconds() {
     let path = file("json.gmpt", &trace());

@@ -387,6 +387,24 @@ fn every_line_has_every_p() {
     }
 }
 
+/// The first generation's Ps are filled in where they were not known yet, not where they are gone.
+#[test]
+fn a_removed_p_does_not_come_back() {
+    let mut script = Script::new(2);
+    script.at(0).create(1, "main", 1).start(1, Found::Local);
+    let fewer = Body::ProcsChange {
+        procs: 1,
+        stack: None,
+    };
+    script.at(25).event(fewer);
+    script.at(50).park(Text::SLEEP, 0, 1);
+    let procs: Vec<(i64, usize)> = moments(&script.events, request(10_000))
+        .iter()
+        .map(|moment| (moment.time.0 / 1_000, moment.procs.len()))
+        .collect();
+    assert_eq!(procs, [(0, 2), (10, 2), (20, 2), (30, 1), (40, 1), (50, 1)]);
+}
+
 #[test]
 fn a_range_shows_the_states_that_began_before_it() {
     let (events, _, _) = pipeline_2p();

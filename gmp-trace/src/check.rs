@@ -216,8 +216,7 @@ impl Checker {
             Body::SyscallEnter { .. } => self.syscall(event, State::Running, State::Syscall),
             Body::SyscallExit => self.syscall(event, State::Syscall, State::Running),
             Body::SyscallExitBlocked => {
-                self.syscall(event, State::Syscall, State::Runnable);
-                self.machine(event).g = None;
+                self.exit_blocked(event);
             }
             Body::SyscallImplicit { goroutine, .. } => {
                 self.implicit(event, goroutine);
@@ -228,7 +227,9 @@ impl Checker {
             Body::ProcStop | Body::ProcHandoff { .. } => self.proc_stop(event),
             Body::ProcSteal { victim, from_m, .. } => self.proc_steal(event, victim, from_m),
             Body::ProcStatus { proc, state, on_m } => self.proc_status(event, proc, state, on_m),
-            Body::Loss { events } => self.report.lost += events,
+            Body::Loss { events } => {
+                self.report.lost = self.report.lost.saturating_add(events);
+            }
             _ => {}
         }
     }
@@ -340,6 +341,22 @@ impl Checker {
             self.broken(Rule::SyscallPairs, event, (g, state));
         }
         self.set(g, to, if to == State::Runnable { None } else { event.m });
+    }
+
+    /// The event's goroutine is back from a call and has no P. Go's older traces do not say on which M:
+    /// it is the one that the goroutine was on.
+    fn exit_blocked(&mut self, event: &Event) {
+        let was_on = event
+            .g
+            .and_then(|g| self.goroutines.get(&g))
+            .and_then(|goroutine| goroutine.on);
+        self.syscall(event, State::Syscall, State::Runnable);
+        let machine = event.m.or(was_on).and_then(|m| self.machines.get_mut(&m));
+        if let Some(machine) = machine
+            && machine.g == event.g
+        {
+            machine.g = None;
+        }
     }
 
     fn status(&mut self, event: &Event, g: GId, state: GState, on: Option<MId>) {

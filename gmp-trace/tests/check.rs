@@ -258,6 +258,29 @@ fn every_rule_can_be_broken() {
     assert_eq!(broken.len(), Rule::ALL.len());
 }
 
+/// Go's older traces do not say on which M a goroutine came back from a call without a P.
+#[test]
+fn a_blocked_exit_frees_the_m_of_the_goroutine() {
+    let blocked = (1, Body::SyscallExitBlocked);
+    let mut checker = Checker::new();
+    let does = [create(1), start(1), (1, ENTER), blocked, start(1)];
+    for (place, (goroutine, body)) in does.into_iter().enumerate() {
+        let knows = !matches!(body, Body::SyscallExitBlocked);
+        checker.event(&Event {
+            time: Nanos(place as i64),
+            order: place as u64,
+            m: MId::new(0).filter(|_| knows),
+            p: PId::new(0).filter(|_| knows),
+            g: GId::new(goroutine),
+            body,
+        });
+    }
+    let report = checker.finish(5);
+    let rules: Vec<Rule> = report.broken.iter().map(|broken| broken.rule).collect();
+    assert!(!rules.contains(&Rule::MRunsOne), "{rules:?}");
+    assert!(!rules.contains(&Rule::SyscallPairs), "{rules:?}");
+}
+
 #[test]
 fn what_a_scheduler_does_breaks_no_rule() {
     let mut events = 0;

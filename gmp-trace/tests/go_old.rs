@@ -26,6 +26,7 @@ const GO_SYS_BLOCK: u8 = 30;
 const FUTILE_WAKEUP: u8 = 36;
 const STRING: u8 = 37;
 const USER_REGION: u8 = 47;
+const CPU_SAMPLE: u8 = 49;
 
 /// A trace that is being written.
 struct Trace(Vec<u8>);
@@ -158,6 +159,22 @@ fn a_system_call_is_as_long_as_is_known() {
     );
     let end = events.last().expect("an event");
     assert_eq!((end.m, end.p, end.g), (None, None, GId::new(1)));
+}
+
+#[test]
+fn a_sample_inside_a_system_call_does_not_hide_that_it_blocks() {
+    let mut trace = Trace::new(21);
+    trace
+        .started()
+        .event(GO_SYS_CALL, &[10, 0])
+        .event(CPU_SAMPLE, &[0, 1016, 0, 1, 0])
+        .event(GO_SYS_BLOCK, &[5])
+        .event(GO_SYS_EXIT, &[50, 1, 2, 1000 + 3 + 1 + 40]);
+    let events = accepted(&trace.done());
+    let has = |wanted: fn(&Body) -> bool| events.iter().any(|event| wanted(&event.body));
+    assert!(has(|body| matches!(body, Body::CpuSample { .. })));
+    assert!(has(|body| matches!(body, Body::SyscallExitBlocked)));
+    assert!(!has(|body| matches!(body, Body::SyscallExit)));
 }
 
 #[test]

@@ -34,8 +34,6 @@ pub struct Tally {
     pub preempted: Preempted,
     /// Events that the recorder says are lost.
     pub lost: u64,
-    /// Where losses were recorded, first and last.
-    pub lost_between: Option<(Nanos, Nanos)>,
     /// Times that a switch took in the scheduler, from those that were measured.
     pub samples: Distribution,
     /// How late timers fired.
@@ -131,11 +129,7 @@ impl Tally {
                     self.stops.record(event.time.since(begin));
                 }
             }
-            Body::Loss { events } => {
-                self.lost += events;
-                let first = self.lost_between.map_or(event.time, |(first, _)| first);
-                self.lost_between = Some((first, event.time));
-            }
+            Body::Loss { events } => self.lost = self.lost.saturating_add(events),
             _ => {}
         }
     }

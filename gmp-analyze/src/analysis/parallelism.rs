@@ -53,11 +53,11 @@ impl Parallelism {
         let runnable = levels.goroutines(GoroutineState::Runnable);
         let running = levels.goroutines(GoroutineState::Running);
         self.running_time += product(running, time);
+        self.runnable_time += product(runnable, time);
         if runnable == 0 || levels.procs(ProcState::Stopped) > 0 {
             self.current = Nanos::ZERO;
             return;
         }
-        self.runnable_time += product(runnable, time);
         self.waiting.0 += time;
         for state in PROC_STATES {
             self.procs_while_waiting[state as usize] += product(levels.procs(state), time);

@@ -4,6 +4,7 @@ use super::Machine;
 use super::levels::Levels;
 use super::sink::Sink;
 use super::state::{GoroutineState, ProcState, ThreadState};
+use crate::diag::Counts;
 use gmp_trace::id::{GId, MId, PId};
 use gmp_trace::tables::Text;
 use gmp_trace::time::Nanos;
@@ -50,6 +51,11 @@ impl<S: Sink> Machine<S> {
     /// The largest time of an event so far.
     pub fn latest(&self) -> Nanos {
         self.latest
+    }
+
+    /// What it could not make sense of so far.
+    pub fn counts(&self) -> &Counts {
+        &self.counts
     }
 
     /// How many goroutines and Ps are in each state.

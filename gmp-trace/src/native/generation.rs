@@ -174,9 +174,9 @@ impl Assembler {
                 self.doubtful = true;
             }
             Some(end) => {
-                self.counted[2] += end.lost;
+                self.counted[2] = self.counted[2].saturating_add(end.lost);
                 if end.lost > 0 {
-                    self.lost += end.lost;
+                    self.lost = self.lost.saturating_add(end.lost);
                     anomalies.add(AnomalyKind::LostEvents, offset, end.lost);
                 }
                 let missing = end.blocks.saturating_sub(generation.blocks);

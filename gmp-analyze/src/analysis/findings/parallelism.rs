@@ -86,7 +86,7 @@ impl Rule for LowParallelism {
     }
 
     fn about(&self) -> &'static str {
-        "goroutines wait to run while Ps are in system calls, in the scheduler, or of unknown use"
+        "goroutines wait to run while Ps are in system calls or in the scheduler"
     }
 
     fn check(&self, report: &Report) -> Vec<Finding> {

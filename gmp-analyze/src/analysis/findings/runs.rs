@@ -39,14 +39,22 @@ impl Rule for LongRun {
         };
         let latency = report.latency.quantile(0.99);
         let suffer = latency >= OTHERS_WAIT;
+        // Where nothing waited, nothing is said of waiting.
+        let waited = report.latency.count() > 0;
         let mut evidence = vec![
             Evidence::new("longest", Value::Duration(longest.run.time)),
             Evidence::new(
                 "begins",
                 Value::Time(since_begin(report, longest.run.begin)),
             ),
-            Evidence::new("scheduling latency p99", Value::Duration(latency)),
         ];
+        let mut longest_wait = String::new();
+        if waited {
+            let what = "scheduling latency p99";
+            evidence.push(Evidence::new(what, Value::Duration(latency)));
+            let wait = units::duration(report.latency.max());
+            longest_wait = format!("; the longest that a goroutine waited to run is {wait}");
+        }
         for row in long().take(LISTED) {
             let run = &row.run;
             evidence.push(Evidence::new(
@@ -60,7 +68,6 @@ impl Rule for LongRun {
                 )),
             ));
         }
-        let waited = units::duration(report.latency.max());
         vec![Finding {
             rule: self.name(),
             urgency: if suffer {
@@ -69,8 +76,7 @@ impl Rule for LongRun {
                 Urgency::Note
             },
             summary: format!(
-                "G{} ({}) kept its P for {} without a break; the longest that a goroutine waited to \
-                 run is {waited}.",
+                "G{} ({}) kept its P for {} without a break{longest_wait}.",
                 longest.run.goroutine,
                 plain_function(&longest.name.function),
                 units::duration(longest.run.time),

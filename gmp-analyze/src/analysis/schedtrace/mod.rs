@@ -10,6 +10,7 @@ pub use queues::Queues;
 pub use summary::{FieldSummary, Summary};
 
 use super::stacks::Window;
+use crate::diag::Counts;
 use crate::machine::{
     GoroutineNow, GoroutineState, Machine, ProcNow, ProcState, ThreadNow, ThreadState,
 };
@@ -160,8 +161,8 @@ pub struct Sampler {
     stopped: bool,
     /// Moments of the first generation, and how much is in them; `None` once it is over.
     held: Option<(Vec<Moment>, usize)>,
-    /// What was first said of each P.
-    first: BTreeMap<PId, PState>,
+    /// What was first said of each P, and how many moments were before that.
+    first: BTreeMap<PId, (PState, u64)>,
     generations: u64,
 }
 
@@ -196,7 +197,7 @@ impl Sampler {
         }
         match (event.body, event.g, event.m) {
             (Body::ProcStatus { proc, state, .. }, _, _) if self.held.is_some() => {
-                self.first.entry(proc).or_insert(state);
+                self.first.entry(proc).or_insert((state, self.moments));
             }
             (Body::MLock, Some(goroutine), Some(thread)) => {
                 self.locked.insert(goroutine, thread);
@@ -225,6 +226,11 @@ impl Sampler {
     /// How many events the trace has.
     pub fn events(&self) -> u64 {
         self.events
+    }
+
+    /// What the machine could not make sense of.
+    pub fn counts(&self) -> &Counts {
+        self.machine.counts()
     }
 
     /// How many moments were given.
@@ -260,9 +266,12 @@ impl Sampler {
         if first.len().saturating_mul(moments.len()) > MOST_ADDED {
             first.clear();
         }
-        for mut moment in moments {
-            for (&proc, &state) in &first {
-                moment.add_proc(proc, state);
+        for (number, mut moment) in (0..).zip(moments) {
+            for (&proc, &(state, before)) in &first {
+                // From then on the moment itself knows whether the P is there.
+                if number < before {
+                    moment.add_proc(proc, state);
+                }
             }
             moment.procs.sort_unstable_by_key(|proc| proc.now.proc);
             if !each(&moment) {

@@ -54,9 +54,7 @@ fn read(args: &FlamegraphArgs, path: &OsStr, compared_with: bool) -> Result<Part
     let span = outcome.end.since(outcome.begin);
     let stacks = outcome.sink.into_stacks();
     let source = input.facts().source;
-    let mut anomalies = input.anomalies();
-    anomalies.extend(outcome.counts.to_anomalies());
-    damage::note(&source, &anomalies);
+    damage::note(&input, &outcome.counts);
     range::note(&args.range, &source, stacks.begun, span);
     Ok(Part {
         source: picture::name_of(&source).to_owned(),

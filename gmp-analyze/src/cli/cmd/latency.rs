@@ -1,6 +1,6 @@
 //! `latency`: how long goroutines were in each state, as a table and as histograms.
 
-use super::picture;
+use super::{damage, picture};
 use crate::analysis::breakdown::{Breakdown, By};
 use crate::cli::args::{ByArg, LatencyArgs};
 use crate::cli::{Failure, Verdict, config};
@@ -26,6 +26,7 @@ pub(super) fn run(args: &LatencyArgs, out: &mut dyn Write) -> Result<Verdict, Fa
     } else {
         breakdown::text(out, &latency, config::layout(args.width, args.top))?;
     }
+    damage::note(&input, &outcome.counts);
     if latency.series().is_empty() {
         picture::note(
             &facts.source,

@@ -50,7 +50,7 @@ fn of_trace(args: &SchedtraceArgs, mut input: Input, out: &mut dyn Write) -> Res
         sampler.finish(&mut |moment| writer.moment(moment, tables));
         writer.finish()?;
     }
-    damage::note(&source, &input.anomalies());
+    damage::note(&input, sampler.counts());
     range::note(&args.range, &source, sampler.events() > 0, sampler.end());
     if sampler.moments() == MOST_MOMENTS {
         let moments = units::count(MOST_MOMENTS);

@@ -1,6 +1,6 @@
 //! `timeline`: a picture of what ran where and when.
 
-use super::picture;
+use super::{damage, picture};
 use crate::analysis::timeline::{Colour, Lanes, Options, Timeline};
 use crate::cli::args::{ColourArg, LanesArg, TimelineArgs};
 use crate::cli::{Failure, Verdict};
@@ -35,6 +35,7 @@ pub(super) fn run(args: &TimelineArgs, out: &mut dyn Write) -> Result<Verdict, F
     let mut input = input::open(&args.trace, true)?;
     let outcome = session::run(&mut input, Timeline::new(options))?;
     let chart = outcome.sink.finish(outcome.end, input.tables());
+    damage::note(&input, &outcome.counts);
     let source = input.facts().source;
     if let Some(why) = plot::timeline::nothing(&chart) {
         picture::note(&source, &format!("{why}; the picture says so"));

@@ -453,6 +453,10 @@ const CALL_BLOCKS: u64 = 1;
 fn mark_blocking_calls(events: &mut [Raw]) {
     let mut next: HashMap<u64, u8> = HashMap::new();
     for event in events.iter_mut().rev() {
+        // A sample interrupts what the goroutine does and changes nothing of it.
+        if event.kind == kinds::CPU_SAMPLE {
+            continue;
+        }
         let after = next.insert(event.g, event.kind);
         if event.kind == kinds::GO_SYS_CALL && after == Some(kinds::GO_SYS_BLOCK) {
             event.args[0] = CALL_BLOCKS;
