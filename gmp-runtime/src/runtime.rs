@@ -8,7 +8,6 @@ use std::thread;
 use crate::builder::Builder;
 use crate::debug::config::Config;
 use crate::fatal::fatal;
-use crate::prim::atomic::Ordering;
 use crate::sched::g::transition;
 use crate::sched::m::M;
 use crate::sched::refs::MRef;
@@ -150,31 +149,18 @@ unsafe fn make_main<F: FnOnce() + Send>(m0: &M, main: F, site: &'static Location
 /// Starts the threads that are no Ms.
 fn start_helpers(sched: &'static Sched, schedtrace_ms: Option<u64>) -> Vec<thread::JoinHandle<()>> {
     let mut helpers = Vec::new();
-    let spawner = thread::Builder::new()
-        .name("gmp-spawner".into())
-        .stack_size(HELPER_STACK);
-    // ordering: Relaxed: counted before it is made.
-    sched.helper_threads.fetch_add(1, Ordering::Relaxed);
-    match spawner.spawn(move || worker::spawner(sched)) {
+    match sched.spawn_helper("gmp-spawner", move || worker::spawner(sched)) {
         Ok(thread) => helpers.push(thread),
         Err(error) => fatal!("no thread for the spawner: {error}"),
     }
     if let Some(ms) = schedtrace_ms {
-        let monitor = thread::Builder::new()
-            .name("gmp-sysmon".into())
-            .stack_size(HELPER_STACK);
-        // ordering: Relaxed, as above.
-        sched.helper_threads.fetch_add(1, Ordering::Relaxed);
-        match monitor.spawn(move || sysmon::run(sched, ms)) {
+        match sched.spawn_helper("gmp-sysmon", move || sysmon::run(sched, ms)) {
             Ok(thread) => helpers.push(thread),
             Err(error) => eprintln!("gmp: no thread for sysmon, so no schedtrace: {error}"),
         }
     }
     helpers
 }
-
-/// The stack of a thread that is no M.
-const HELPER_STACK: usize = 256 << 10;
 
 /// Ends what is left, on M0, when all other threads have ended.
 fn end(sched: &'static Sched, m0: MRef) {

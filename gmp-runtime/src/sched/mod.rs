@@ -23,6 +23,7 @@ pub(crate) mod timers;
 pub(crate) mod worker;
 
 use std::io;
+use std::thread::{self, JoinHandle};
 
 use crate::lock::{Rank, SpinLock};
 use crate::prim::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -249,6 +250,25 @@ impl Sched {
     pub(crate) fn own_threads(&self) -> usize {
         // ordering: Relaxed: a thread is counted before it is made.
         self.helper_threads.load(Ordering::Relaxed) as usize + self.m_count()
+    }
+
+    /// Makes a thread that is no M. It counts as one of ours, so that the report of deadlocks does not
+    /// take it for a thread of the program.
+    pub(crate) fn spawn_helper<R: Send + 'static>(
+        &self,
+        name: &str,
+        work: impl FnOnce() -> R + Send + 'static,
+    ) -> io::Result<JoinHandle<R>> {
+        const STACK: usize = 256 << 10;
+        // ordering: Relaxed: counted before it is made.
+        self.helper_threads.fetch_add(1, Ordering::Relaxed);
+        let builder = thread::Builder::new().name(name.into()).stack_size(STACK);
+        let made = builder.spawn(work);
+        if made.is_err() {
+            // ordering: Relaxed: it was never there.
+            self.helper_threads.fetch_sub(1, Ordering::Relaxed);
+        }
+        made
     }
 
     /// How many Ms sleep in the idle list.

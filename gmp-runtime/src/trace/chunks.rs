@@ -199,7 +199,11 @@ impl Output {
         let mut prepared = 0;
         while prepared < missing && self.error.is_none() {
             let batch = match self.end {
-                None if !self.free.is_empty() => std::mem::take(&mut self.free),
+                // No more than are missing: there is room for these.
+                None if !self.free.is_empty() => {
+                    let kept = self.free.len().saturating_sub(missing - prepared);
+                    self.free.split_off(kept)
+                }
                 _ => match self.new_segment() {
                     Ok(chunks) => chunks,
                     Err(error) => {

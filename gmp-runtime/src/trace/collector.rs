@@ -164,19 +164,20 @@ impl Collector {
         // ordering: Relaxed: under the lock of `thread`. Generations of one scheduler never repeat, so
         // that what an earlier trace touched does not look touched.
         let first = self.last.load(Ordering::Relaxed) + 1;
-        // ordering: Relaxed: counted before it is made.
-        sched.helper_threads.fetch_add(1, Ordering::Relaxed);
-        let builder = std::thread::Builder::new()
-            .name("gmp-trace".into())
-            .stack_size(THREAD_STACK);
         // The thread closes generations, so it must not begin before the first one has.
         let (begun, begins) = std::sync::mpsc::channel();
-        let handle = builder.spawn(move || {
+        let made = sched.spawn_helper("gmp-trace", move || {
             // An error would mean that this function is gone, which it is only after it has sent.
             let _ = begins.recv();
             sched.tracer.work(sched, output, first)
-        })?;
-        *thread = Some(handle);
+        });
+        match made {
+            Ok(handle) => *thread = Some(handle),
+            Err(error) => {
+                *self.state.lock() = None;
+                return Err(error);
+            }
+        }
         self.begin_generation(first);
         // The thread waits for it, so it can be sent.
         let _ = begun.send(());
@@ -417,6 +418,3 @@ impl Collector {
         })
     }
 }
-
-/// The stack of the collector's thread.
-const THREAD_STACK: usize = 256 << 10;
