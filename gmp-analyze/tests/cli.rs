@@ -176,6 +176,19 @@ fn every_command_says_that_a_trace_is_not_whole() {
     }
 }
 
+/// Go's traces do not tell how goroutines were found: no figure is not the figure 0.
+#[test]
+fn what_a_trace_of_go_cannot_tell_is_null() {
+    let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/go/");
+    let output = run(&["report", "--json", &format!("{fixtures}go1.27-http.trace")]);
+    let value: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let summary = &value["summary"];
+    assert!(summary["switches"].as_u64().expect("a count") > 0);
+    for name in ["steals", "spinning_ns", "overflows", "timers_fired"] {
+        assert_eq!(summary.get(name), Some(&serde_json::Value::Null), "{name}");
+    }
+}
+
 #[test]
 fn json_is_one_object_with_nanoseconds() {
     let path = file("json.gmpt", &trace());

@@ -76,6 +76,7 @@ fn program() -> Report {
     script.event(Body::SchedSample { took: Nanos(130) });
     script.report_on(TraceFacts {
         source: "log-stats.gmpt".to_owned(),
+        of_go: false,
         format: "gmp trace 1.0".to_owned(),
         bytes: 4_321,
         generations: 1,

@@ -9,6 +9,9 @@ pub struct TraceFacts {
     pub source: String,
     /// The format and its version, in words.
     pub format: String,
+    /// True for a trace of Go, which does not tell how goroutines were found: no steals, searches,
+    /// overflows or timers.
+    pub of_go: bool,
     /// Bytes of the trace, unpacked.
     pub bytes: u64,
     /// Generations.

@@ -244,6 +244,7 @@ impl Input {
         let info = self.reader.info();
         TraceFacts {
             source: self.source.clone(),
+            of_go: self.is_of_go(),
             format: match info.format {
                 TraceFormat::Native { major, minor } => format!("gmp trace {major}.{minor}"),
                 TraceFormat::Go { version } => format!("Go 1.{version} trace"),

@@ -48,8 +48,8 @@ pub fn procs(report: &Report) -> Table {
             time(ProcState::Unknown),
             time(ProcState::Absent),
             Cell::Count(row.switches),
-            Cell::Count(row.stolen),
-            Cell::Count(row.lost),
+            of_runtime(report, Cell::Count(row.stolen)),
+            of_runtime(report, Cell::Count(row.lost)),
         ]
     };
     Table {
@@ -368,10 +368,12 @@ pub fn summary(report: &Report) -> Table {
             .signal()
             .map_or(Cell::Nothing, Cell::Count),
         Cell::Count(summary.syscalls),
-        Cell::Time(report.run_lengths.mean()),
+        some(report.run_lengths.count(), report.run_lengths.mean()),
         overhead,
         samples,
         mean,
+    ]);
+    let of_search = [
         Cell::Time(summary.spinning),
         Cell::Count(steals.steals),
         Cell::Count(steals.goroutines),
@@ -382,9 +384,13 @@ pub fn summary(report: &Report) -> Table {
         Cell::Count(report.steals.overflowed),
         Cell::Count(report.steals.from_global),
         Cell::Count(summary.timer_lateness.count()),
-        Cell::Time(summary.timer_lateness.quantile(0.99)),
-        Cell::Count(summary.stops.count()),
-        Cell::Time(summary.stops.max()),
+    ];
+    row.extend(of_search.map(|cell| of_runtime(report, cell)));
+    let (late, stops) = (&summary.timer_lateness, &summary.stops);
+    row.extend([
+        some(late.count(), late.quantile(0.99)),
+        Cell::Count(stops.count()),
+        some(stops.count(), stops.max()),
         Cell::Count(summary.lost_events),
     ]);
     Table {
@@ -393,6 +399,24 @@ pub fn summary(report: &Report) -> Table {
         note: String::new(),
         columns: SUMMARY,
         rows: vec![row],
+    }
+}
+
+/// What only our runtime's traces tell; of Go's it is not known.
+fn of_runtime(report: &Report, cell: Cell) -> Cell {
+    if report.trace.of_go {
+        Cell::Nothing
+    } else {
+        cell
+    }
+}
+
+/// A figure of `count` times; of none there is no figure.
+fn some(count: u64, time: Nanos) -> Cell {
+    if count == 0 {
+        Cell::Nothing
+    } else {
+        Cell::Time(time)
     }
 }
 
