@@ -19,7 +19,8 @@
 //! | preempted | no | the M it is frozen on | the scheduler |
 //! | dead | no | its handle, then a free list | its handle |
 //!
-//! The numbers are Go's.
+//! The numbers are Go's. Nothing enters `syscall` and `preempted` yet: they are for system calls and
+//! preemption, which are not built.
 
 use std::any::Any;
 use std::cell::{Cell, UnsafeCell};
