@@ -153,11 +153,9 @@ fn start_helpers(sched: &'static Sched, schedtrace_ms: Option<u64>) -> Vec<threa
         Ok(thread) => helpers.push(thread),
         Err(error) => fatal!("no thread for the spawner: {error}"),
     }
-    if let Some(ms) = schedtrace_ms {
-        match sched.spawn_helper("gmp-sysmon", move || sysmon::run(sched, ms)) {
-            Ok(thread) => helpers.push(thread),
-            Err(error) => eprintln!("gmp: no thread for sysmon, so no schedtrace: {error}"),
-        }
+    match sched.spawn_helper("gmp-sysmon", move || sysmon::run(sched, schedtrace_ms)) {
+        Ok(thread) => helpers.push(thread),
+        Err(error) => fatal!("no thread for sysmon: {error}"),
     }
     helpers
 }

@@ -73,6 +73,7 @@ const ROWS: &[Row] = &[
             "sched::timers",
             "sched::ticket",
             "sched::steal",
+            "sched::handoff",
             "sched::preempt",
             "sched::syscall",
             "sched::stw",

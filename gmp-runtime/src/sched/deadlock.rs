@@ -35,6 +35,14 @@ pub(crate) fn check(sched: &'static Sched) {
     }
 }
 
+/// Called by a thread that is no M and has taken a reason to be awake away.
+pub(crate) fn check_if_asleep(sched: &'static Sched) {
+    let asleep = sched.is_asleep(&sched.shared.lock());
+    if asleep {
+        check(sched);
+    }
+}
+
 fn report(sched: &'static Sched) {
     // The trace of a program that hangs is worth reading.
     crate::trace::end(sched);

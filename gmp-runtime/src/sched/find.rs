@@ -200,31 +200,67 @@ fn go_idle(m: &M) -> bool {
 /// queue is not empty.
 fn look_once_more(m: &M) -> Option<PRef> {
     let sched = m.sched;
-    let work = sched.global_len() != 0 || sched.procs().any(|p| !p.runq.is_empty());
-    if work { sched.take_idle_p() } else { None }
+    if sched.work_waits() {
+        sched.take_idle_p()
+    } else {
+        None
+    }
 }
 
-/// Goes to the list of idle Ms and sleeps until it is given a P.
+/// Takes a P that waits for an M, or goes to the list of idle Ms and sleeps until it is given one. False when
+/// the scheduler stops. `m` has no P.
 fn sleep(m: &M) -> bool {
+    go_to_sleep(m, || {})
+}
+
+/// [`sleep`] for an M that the spawner made ahead.
+pub(crate) fn sleep_as_spare(m: &M) -> bool {
+    go_to_sleep(m, || m.sched.spawner.spare_is_ready())
+}
+
+/// `counted` is called as soon as `m` is on the list, or will not be.
+fn go_to_sleep(m: &M, counted: impl FnOnce()) -> bool {
     let sched = m.sched;
     m.tracer.m_park(m);
-    let asleep = {
+    let (awaiting, asleep) = {
         let mut shared = sched.shared.lock();
-        shared.put_idle_m(m.reference());
-        sched.is_asleep(&shared)
+        match shared.take_awaiting_p() {
+            Some(p) => (Some(p), false),
+            None => {
+                shared.put_idle_m(m.reference());
+                (None, sched.is_asleep(&shared))
+            }
+        }
     };
+    counted();
     if asleep {
         deadlock::check(sched);
     }
-    match m.sleep(|| sched.stopping()) {
+    match awaiting {
         Some(p) => {
-            m.acquire_p(p);
-            if m.spinning.get() {
-                m.tracer.spin_begin(m);
-            }
+            m.spinning.set(p.awaits_spinning.get());
+            begin_with(m, p);
+            true
+        }
+        None => take_given_p(m),
+    }
+}
+
+/// Sleeps until `m` is given a P. False when the scheduler stops.
+pub(crate) fn take_given_p(m: &M) -> bool {
+    match m.sleep(|| m.sched.stopping()) {
+        Some(p) => {
+            begin_with(m, p);
             true
         }
         None => false,
+    }
+}
+
+fn begin_with(m: &M, p: PRef) {
+    m.acquire_p(p);
+    if m.spinning.get() {
+        m.tracer.spin_begin(m);
     }
 }
 

@@ -162,6 +162,17 @@ impl IdleCounters {
         false
     }
 
+    /// For a P that is handed on: whether nobody spins and no P is idle, so that nobody would find what is
+    /// submitted next (Go's `handoffp`). `true` counts the M that gets the P as spinning. Under the
+    /// scheduler's lock.
+    #[must_use]
+    pub(crate) fn claim_if_nobody_looks(&self) -> bool {
+        // ordering: Relaxed, as in `claim_wake`.
+        self.word
+            .compare_exchange(0, ONE_SPINNING, Ordering::Relaxed, Ordering::Relaxed)
+            .is_ok()
+    }
+
     /// Withdraws the claim of [`submit_needs_wake`](Self::submit_needs_wake), because no P is idle any
     /// more, and notes that one was wanted. Under the scheduler's lock, the same section that found none.
     pub(crate) fn cancel_wake(&self) {

@@ -4,6 +4,7 @@ pub(crate) mod current;
 pub(crate) mod deadlock;
 pub(crate) mod find;
 pub(crate) mod g;
+pub(crate) mod handoff;
 pub(crate) mod idle;
 pub(crate) mod inject;
 pub(crate) mod life;
@@ -34,7 +35,7 @@ use crate::sched::p::P;
 use crate::sched::refs::{MRef, PRef};
 use crate::sched::table::GTable;
 use crate::sched::timers::Timekeeper;
-use crate::sched::worker::SpawnRequests;
+use crate::sched::worker::Spawner;
 use crate::stack::StackPool;
 use crate::sys::memory_barrier::Fences;
 
@@ -48,7 +49,7 @@ pub(crate) struct Shared {
     idle_m_count: u32,
     /// Ps that nobody holds.
     idle_ps: Option<PRef>,
-    /// Ps that wait for the spawner to make an M.
+    /// Ps that wait for an M: one that the spawner makes, or one that has nothing else to do.
     awaiting_ps: Option<PRef>,
     /// Free goroutines.
     free: GList,
@@ -82,6 +83,18 @@ impl Shared {
         self.idle_m_count -= 1;
         Some(m)
     }
+
+    fn put_awaiting_p(&mut self, p: PRef) {
+        p.link.set(self.awaiting_ps);
+        self.awaiting_ps = Some(p);
+    }
+
+    /// A P that waits for an M.
+    pub(crate) fn take_awaiting_p(&mut self) -> Option<PRef> {
+        let p = self.awaiting_ps?;
+        self.awaiting_ps = p.link.take();
+        Some(p)
+    }
 }
 
 /// One scheduler.
@@ -99,7 +112,7 @@ pub(crate) struct Sched {
     /// The stacks of the process.
     pub(crate) stacks: &'static StackPool,
     pub(crate) timekeeper: Timekeeper,
-    pub(crate) spawn_requests: SpawnRequests,
+    pub(crate) spawner: Spawner,
     pub(crate) sysmon: sysmon::Sysmon,
     next_id: AtomicU64,
     /// How many Ms there are. Written under the lock of `ms`.
@@ -146,7 +159,7 @@ impl Sched {
             table: GTable::reserve()?,
             stacks: StackPool::global().map_err(io::Error::other)?,
             timekeeper: Timekeeper::new(),
-            spawn_requests: SpawnRequests::default(),
+            spawner: Spawner::new(),
             sysmon: sysmon::Sysmon::default(),
             next_id: AtomicU64::new(1),
             m_total: AtomicU32::new(0),
@@ -213,6 +226,16 @@ impl Sched {
         // ordering: Relaxed: the M has no P yet.
         self.m_total.store(ms.len() as u32, Ordering::Relaxed);
         reference
+    }
+
+    /// Forgets the last M that was made: its thread could not be.
+    pub(crate) fn forget_last_m(&self) {
+        let mut ms = self.ms.lock();
+        let last = ms.pop();
+        // ordering: Relaxed, as in `new_m`.
+        self.m_total.store(ms.len() as u32, Ordering::Relaxed);
+        drop(ms);
+        drop(last);
     }
 
     /// How many Ms there are.
@@ -289,48 +312,33 @@ impl Sched {
     #[cold]
     #[inline(never)]
     pub(crate) fn wake_p(&self) {
-        let (p, m) = {
+        let given = {
             let mut shared = self.shared.lock();
             let p = if self.stopping() {
                 None
             } else {
-                shared.take_idle_p()
+                self.take_idle_p_locked(&mut shared)
             };
             let Some(p) = p else {
                 // Under the lock that showed that there is none.
                 self.idle.cancel_wake();
                 return;
             };
-            self.idle.p_left_idle();
-            match shared.take_idle_m() {
-                Some(m) => (p, m),
-                None => {
-                    p.link.set(shared.awaiting_ps);
-                    shared.awaiting_ps = Some(p);
-                    drop(shared);
-                    self.spawn_requests.notify();
-                    return;
-                }
-            }
+            self.give(&mut shared, p, true)
         };
-        crate::trace::m_wake(m);
-        m.spinning.set(true);
-        m.wake_with(p);
-    }
-
-    /// A P that waits for an M to be made.
-    pub(crate) fn take_awaiting_p(&self) -> Option<PRef> {
-        let mut shared = self.shared.lock();
-        let p = shared.awaiting_ps?;
-        shared.awaiting_ps = p.link.take();
-        Some(p)
+        self.complete(given);
     }
 
     /// An idle P for the caller.
     pub(crate) fn take_idle_p(&self) -> Option<PRef> {
-        let mut shared = self.shared.lock();
+        self.take_idle_p_locked(&mut self.shared.lock())
+    }
+
+    /// [`Sched::take_idle_p`] for whoever has the lock.
+    pub(crate) fn take_idle_p_locked(&self, shared: &mut Shared) -> Option<PRef> {
         let p = shared.take_idle_p()?;
         self.idle.p_left_idle();
+        self.sysmon.p_left_idle();
         Some(p)
     }
 
@@ -341,12 +349,24 @@ impl Sched {
         self.idle.p_became_idle();
     }
 
-    /// Puts `p`, for which no M could be woken or made, on the idle list, and withdraws the claim.
-    pub(crate) fn put_idle_p_after_failed_wake(&self, p: PRef) {
+    /// A P that waits for an M to be made.
+    pub(crate) fn take_awaiting_p(&self) -> Option<PRef> {
+        self.shared.lock().take_awaiting_p()
+    }
+
+    /// Puts `p`, for which no M could be made, on the idle list, and withdraws the claim to spin.
+    pub(crate) fn take_back(&self, p: PRef) {
         let mut shared = self.shared.lock();
-        self.idle.cancel_wake();
+        if p.awaits_spinning.replace(false) {
+            self.idle.cancel_wake();
+        }
         shared.put_idle_p(p);
         self.idle.p_became_idle();
+    }
+
+    /// Whether a goroutine is on a run queue. Outdated as soon as it is known.
+    pub(crate) fn work_waits(&self) -> bool {
+        self.global_len() != 0 || self.procs().any(|p| !p.runq.is_empty())
     }
 
     /// Gives the stacks that Ps keep back to the process. At the end, when no M runs.

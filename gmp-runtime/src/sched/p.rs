@@ -56,6 +56,8 @@ pub(crate) struct P {
     pub(crate) stacks: UnsafeCell<StackCache>,
     /// The next one in the list of idle Ps, or of Ps that wait for an M. Under the scheduler's lock.
     pub(crate) link: Cell<Option<PRef>>,
+    /// While it waits for an M: whether that M counts as one that spins. Under the scheduler's lock.
+    pub(crate) awaits_spinning: Cell<bool>,
     /// What the tracer remembers of it.
     pub(crate) traced: crate::trace::marks::ProcTrace,
 }
@@ -83,6 +85,7 @@ impl P {
             free: UnsafeCell::new(GList::new()),
             stacks: UnsafeCell::new(StackCache::new(stack_class)),
             link: Cell::new(None),
+            awaits_spinning: Cell::new(false),
             traced: crate::trace::marks::ProcTrace::default(),
         }
     }

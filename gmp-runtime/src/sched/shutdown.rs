@@ -27,7 +27,7 @@ pub(crate) fn begin(sched: &Sched) {
     }
     sched.for_each_m(|m| m.wake());
     sched.timekeeper.wake();
-    sched.spawn_requests.notify();
+    sched.spawner.notify();
     sched.sysmon.wake();
 }
 

@@ -1,67 +1,249 @@
-//! The monitor: a thread without a P that looks after the others. So far it prints schedtrace lines.
+//! The monitor: a thread without a P that looks after the others.
+//!
+//! It goes round and does, in this order, what nobody else may be there to do: it sees to it that work does
+//! not wait for a thread that could not be made, and prints schedtrace lines.
+//!
+//! Its pace is Go's (`sysmon`): 20 µs between rounds; after 50 rounds in a row in which there was nothing to
+//! do, twice as long each time, 10 ms at most. When all Ps are idle and none has run anything for a whole round
+//! at the slowest pace, it sleeps until a P leaves the idle list ([`Sysmon::p_left_idle`]). Go sleeps as soon as
+//! it sees all Ps idle, and is woken more often for it; and begins with 50 fast rounds each time it is woken,
+//! which in a program that runs something now and then would be most of what it uses. Here only rounds in
+//! which there was something to do are followed by so many.
+//!
+//! It does not allocate after its start, and holds no lock of the scheduler while it prints.
+
+use std::fmt;
 
 use crate::debug::schedtrace::{PSnapshot, Snapshot};
+use crate::fatal;
 use crate::prim::atomic::{AtomicU32, Ordering};
 use crate::sched::Sched;
 use crate::sys::clock::monotonic_ns;
-use crate::sys::{futex, signal};
+use crate::sys::futex;
 
-/// What wakes the monitor.
+/// Between rounds, while there is something to do.
+const SHORTEST_DELAY_NS: u64 = 20_000;
+
+/// Between rounds at most.
+const LONGEST_DELAY_NS: u64 = 10_000_000;
+
+/// So many rounds without anything to do keep the shortest delay.
+const ROUNDS_AT_SHORTEST: u32 = 50;
+
+/// So many of them come after it was woken.
+const ROUNDS_AFTER_WAKE: u32 = 2;
+
+/// How long it sleeps at most while every P is idle: a back-stop.
+const DEEP_SLEEP_NS: u64 = 60_000_000_000;
+
+/// It does not sleep, or not long.
+const AWAKE: u32 = 0;
+/// It sleeps until a P leaves the idle list.
+const DEEP: u32 = 1;
+
+/// How the monitor sleeps, and what wakes it.
 #[derive(Debug, Default)]
 pub(crate) struct Sysmon {
     /// Counts reasons to wake; the word it sleeps on.
     word: AtomicU32,
+    /// [`AWAKE`] or [`DEEP`]. Set to `DEEP` under the scheduler's lock.
+    sleep: AtomicU32,
 }
 
 impl Sysmon {
-    /// Wakes it to look whether the scheduler stops.
+    /// Wakes it to look around.
     pub(crate) fn wake(&self) {
         // ordering: Release; pairs with the Acquire load in `run`.
         self.word.fetch_add(1, Ordering::Release);
         futex::wake(&self.word, 1);
     }
+
+    /// A P has left the idle list. Under the scheduler's lock.
+    #[inline(always)]
+    pub(crate) fn p_left_idle(&self) {
+        // ordering: Relaxed: set under the lock that is held here, when every P was idle.
+        if self.sleep.load(Ordering::Relaxed) == DEEP {
+            // ordering: Relaxed, as above.
+            self.sleep.store(AWAKE, Ordering::Relaxed);
+            self.wake();
+        }
+    }
+
+    /// Sleeps until a P leaves the idle list, if all are on it.
+    fn sleep_deeply(&self, sched: &Sched, seen: u32) {
+        {
+            let _shared = sched.shared.lock();
+            if sched.idle.idle_ps() != sched.proc_count() || sched.stopping() {
+                return;
+            }
+            // ordering: Relaxed: under the lock.
+            self.sleep.store(DEEP, Ordering::Relaxed);
+        }
+        futex::wait(&self.word, seen, Some(DEEP_SLEEP_NS));
+        // ordering: Relaxed: whoever reads DEEP late wakes it once more.
+        self.sleep.store(AWAKE, Ordering::Relaxed);
+    }
 }
 
-/// Prints a line every `interval_ms` milliseconds, the first one at once, until the scheduler stops.
-pub(crate) fn run(sched: &Sched, interval_ms: u64) {
-    let start = monotonic_ns();
-    let mut next = start;
+/// How long the monitor waits between rounds.
+#[derive(Debug)]
+struct Pace {
+    delay: u64,
+    idle_rounds: u32,
+}
+
+impl Pace {
+    fn new() -> Pace {
+        Pace {
+            delay: SHORTEST_DELAY_NS,
+            idle_rounds: 0,
+        }
+    }
+
+    /// After a wake.
+    fn woken() -> Pace {
+        Pace {
+            delay: SHORTEST_DELAY_NS,
+            idle_rounds: ROUNDS_AT_SHORTEST - ROUNDS_AFTER_WAKE,
+        }
+    }
+
+    /// After a round: the delay before the next one.
+    fn next(&mut self, did_something: bool) -> u64 {
+        if did_something {
+            *self = Pace::new();
+        } else {
+            self.idle_rounds += 1;
+            if self.idle_rounds > ROUNDS_AT_SHORTEST {
+                self.delay = (self.delay * 2).min(LONGEST_DELAY_NS);
+            }
+        }
+        self.delay
+    }
+
+    fn is_slowest(&self) -> bool {
+        self.delay == LONGEST_DELAY_NS
+    }
+}
+
+/// Goes round until the scheduler stops. Prints a line every `schedtrace_ms` milliseconds, the first one at
+/// once.
+pub(crate) fn run(sched: &Sched, schedtrace_ms: Option<u64>) {
+    let sysmon = &sched.sysmon;
+    let mut pace = Pace::new();
+    let mut lines = schedtrace_ms.map(|ms| Lines::new(sched, ms));
+    let mut ticks = 0;
     loop {
         // ordering: Acquire; pairs with the Release in `wake`.
-        let seen = sched.sysmon.word.load(Ordering::Acquire);
+        let seen = sysmon.word.load(Ordering::Acquire);
         if sched.stopping() {
             return;
         }
         let now = monotonic_ns();
-        if now < next {
-            futex::wait(&sched.sysmon.word, seen, Some(next - now));
-            continue;
+        retry_wake(sched);
+        let mut delay = pace.next(false);
+        if let Some(lines) = &mut lines {
+            delay = delay.min(lines.print_if_due(sched, now));
         }
-        let line = line(sched, (now - start) / 1_000_000);
-        signal::write_stderr(line.as_bytes());
-        next += interval_ms.max(1) * 1_000_000;
+        let before = std::mem::replace(&mut ticks, ticks_of_all(sched));
+        if lines.is_none() && pace.is_slowest() && ticks == before && may_sleep_deeply(sched) {
+            sysmon.sleep_deeply(sched, seen);
+            pace = Pace::woken();
+        } else {
+            futex::wait(&sysmon.word, seen, Some(delay));
+        }
     }
 }
 
-/// A line of schedtrace, `ms` after the first one.
-fn line(sched: &Sched, ms: u64) -> String {
-    let ps: Vec<PSnapshot> = sched
-        .procs()
-        .map(|p| PSnapshot {
+/// A thread could not be made, so work may wait with nobody awake who knows of it: tries again.
+fn retry_wake(sched: &Sched) {
+    if sched.spawner.is_short() && sched.work_waits() {
+        sched.wake_p_if_needed();
+    }
+}
+
+/// Whether all Ps are idle, and there is nothing to come back for.
+fn may_sleep_deeply(sched: &Sched) -> bool {
+    sched.idle.idle_ps() == sched.proc_count() && !sched.work_waits()
+}
+
+/// A number that changes when a P runs something.
+fn ticks_of_all(sched: &Sched) -> u32 {
+    sched.procs().fold(0, |sum, p| sum.wrapping_add(p.tick()))
+}
+
+/// The lines of schedtrace.
+#[derive(Debug)]
+struct Lines {
+    start: u64,
+    next: u64,
+    interval: u64,
+    ps: Vec<PSnapshot>,
+}
+
+impl Lines {
+    fn new(sched: &Sched, interval_ms: u64) -> Lines {
+        let start = monotonic_ns();
+        Lines {
+            start,
+            next: start,
+            interval: interval_ms.max(1) * 1_000_000,
+            ps: Vec::with_capacity(sched.procs().count()),
+        }
+    }
+
+    /// Prints a line if it is time; how long it is until the next one.
+    fn print_if_due(&mut self, sched: &Sched, now: u64) -> u64 {
+        if now >= self.next {
+            let snapshot = self.snapshot(sched, now);
+            print(&snapshot);
+            self.next += self.interval;
+        }
+        self.next.saturating_sub(now).max(1)
+    }
+
+    fn snapshot(&mut self, sched: &Sched, now: u64) -> Snapshot<'_> {
+        self.ps.clear();
+        self.ps.extend(sched.procs().map(|p| PSnapshot {
             run_queue: p.runq.len(),
             sched_tick: p.tick(),
-        })
-        .collect();
-    let snapshot = Snapshot {
-        elapsed_ms: ms,
-        idle_ps: sched.idle.idle_ps(),
-        // This thread counts, as Go's sysmon does; those that only serve the runtime do not.
-        threads: sched.m_count() as u64 + 1,
-        spinning_threads: sched.idle.spinning_ms(),
-        need_spinning: sched.idle.need_spinning(),
-        idle_threads: sched.idle_m_count(),
-        run_queue: sched.global_len(),
-        ps: &ps,
-    };
-    format!("{snapshot}\n")
+        }));
+        Snapshot {
+            elapsed_ms: (now - self.start) / 1_000_000,
+            idle_ps: sched.idle.idle_ps(),
+            // This thread counts, as Go's sysmon does; those that only serve the runtime do not.
+            threads: sched.m_count() as u64 + 1,
+            spinning_threads: sched.idle.spinning_ms(),
+            need_spinning: sched.idle.need_spinning(),
+            idle_threads: sched.idle_m_count(),
+            run_queue: sched.global_len(),
+            ps: &self.ps,
+        }
+    }
+}
+
+fn print(line: &impl fmt::Display) {
+    fatal::report(format_args!("{line}\n"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pace_is_gos() {
+        let mut pace = Pace::new();
+        for round in 0..50 {
+            assert_eq!(pace.next(false), 20_000, "round {round}");
+        }
+        let slower: Vec<u64> = (0..10).map(|_| pace.next(false)).collect();
+        assert_eq!(slower[..3], [40_000, 80_000, 160_000]);
+        assert_eq!(slower[8..], [10_000_000, 10_000_000]);
+        assert!(pace.is_slowest());
+        assert_eq!(pace.next(true), 20_000);
+        assert_eq!(pace.next(false), 20_000);
+        let mut woken = Pace::woken();
+        let delays: Vec<u64> = (0..4).map(|_| woken.next(false)).collect();
+        assert_eq!(delays, [20_000, 20_000, 40_000, 80_000]);
+    }
 }

@@ -186,6 +186,10 @@ impl Timekeeper {
             if deadline == NO_DEADLINE || sched.stopping() {
                 return None;
             }
+            if sched.spawner.is_short() && sched.work_waits() {
+                // No thread can be made for that work, and this one sleeps.
+                return sched.take_idle_p();
+            }
             let now = monotonic_ns();
             if deadline <= now {
                 // No P idle: all of them run, and look at the timers themselves.
@@ -199,7 +203,7 @@ impl Timekeeper {
 
     /// A deadline was published while others may sleep: somebody awake must know of it (Go's
     /// `wakeNetPoller`).
-    fn deadline_added(&self, sched: &Sched, deadline: u64) {
+    pub(crate) fn deadline_added(&self, sched: &Sched, deadline: u64) {
         // ordering: SeqCst; pairs with the fence in `keep_time`: either the timekeeper sees the
         // deadline that was published before, or its own is seen here; and with SleepFence: either an M
         // that releases its P sees the deadline, or its P is seen here.

@@ -2,12 +2,12 @@
 
 use std::thread;
 
-use crate::prim::atomic::{AtomicU32, Ordering};
+use crate::prim::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::sched::find::{self, Choice};
 use crate::sched::m::{M, PostSwitch};
 use crate::sched::park;
 use crate::sched::refs::{MRef, PRef};
-use crate::sched::{Sched, current};
+use crate::sched::{Sched, current, deadlock};
 use crate::switch;
 use crate::sys::thread::set_timer_slack;
 use crate::sys::{futex, signal};
@@ -41,38 +41,110 @@ pub(crate) fn enter(m: &M, g: crate::sched::refs::GRef, post: PostSwitch) {
     park::complete_switch(m.reference());
 }
 
-/// What the spawner works on.
-#[derive(Debug, Default)]
-pub(crate) struct SpawnRequests {
+/// Spare Ms to begin with.
+const FIRST_SPARES: u32 = 2;
+
+/// Spare Ms at most: so many more hand-offs can come at once than the spawner has been able to answer.
+const MOST_SPARES: u32 = 16;
+
+/// What the spawner works on, and how many Ms it keeps ready.
+///
+/// A *spare* is an M that has gone idle before it ever ran a goroutine: it is on the list of idle Ms like
+/// any other, and counts as one. The spawner makes some ahead, because a P that is handed on while every
+/// processor is busy would wait long for a thread: so many, that is, as have been missing.
+#[derive(Debug)]
+pub(crate) struct Spawner {
     /// Counts requests; the word the spawner sleeps on.
     word: AtomicU32,
+    /// How many Ms are to be idle, so that a P can be handed on at once.
+    spares: AtomicU32,
+    /// Spares that were made and have not gone idle yet.
+    starting: AtomicU32,
+    /// Whether the last thread that was needed could not be made.
+    short: AtomicBool,
 }
 
-impl SpawnRequests {
-    /// Wakes the spawner: a P waits for a thread, or the scheduler stops.
+impl Spawner {
+    pub(crate) fn new() -> Spawner {
+        Spawner {
+            word: AtomicU32::new(0),
+            spares: AtomicU32::new(FIRST_SPARES),
+            starting: AtomicU32::new(0),
+            short: AtomicBool::new(false),
+        }
+    }
+
+    /// Wakes the spawner: a P waits for a thread, spares are missing, or the scheduler stops.
+    /// Async-signal-safe.
     pub(crate) fn notify(&self) {
         // ordering: Release; pairs with the Acquire load in `spawner`.
         self.word.fetch_add(1, Ordering::Release);
         futex::wake(&self.word, 1);
+    }
+
+    /// A P was handed to an idle M, and `left` are idle still.
+    pub(crate) fn spare_was_used(&self, left: u32) {
+        if left < self.wanted() / 2 {
+            self.notify();
+        }
+    }
+
+    /// A P was handed on and no M was idle: more are to be ready from now on. Whoever calls it notifies the
+    /// spawner.
+    pub(crate) fn spare_was_missing(&self) {
+        let more = (self.wanted() * 2).min(MOST_SPARES);
+        // ordering: Relaxed: a hint; two that come at once ask for the same.
+        self.spares.store(more, Ordering::Relaxed);
+    }
+
+    /// A spare has gone idle, or found a P.
+    pub(crate) fn spare_is_ready(&self) {
+        // ordering: Relaxed: a count.
+        self.starting.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn wanted(&self) -> u32 {
+        // ordering: Relaxed: a hint.
+        self.spares.load(Ordering::Relaxed)
+    }
+
+    /// Whether threads are needed that cannot be made.
+    pub(crate) fn is_short(&self) -> bool {
+        // ordering: Relaxed: a hint; whoever sets it wakes those that must look.
+        self.short.load(Ordering::Relaxed)
+    }
+
+    fn set_short(&self, short: bool) {
+        // ordering: Relaxed, as in `is_short`.
+        self.short.store(short, Ordering::Relaxed);
     }
 }
 
 /// The thread that makes Ms. It has no P, so it may allocate and wait while goroutines run.
 pub(crate) fn spawner(sched: &'static Sched) {
     let mut threads = Vec::new();
+    let mut told = false;
     loop {
         // ordering: Acquire; pairs with the Release in `notify`.
-        let seen = sched.spawn_requests.word.load(Ordering::Acquire);
+        let seen = sched.spawner.word.load(Ordering::Acquire);
         while let Some(p) = sched.take_awaiting_p() {
-            match start_m(sched, p) {
-                Ok(thread) => threads.push(thread),
-                Err(error) => give_up(sched, p, &error),
+            match start_m(sched, Some(p)) {
+                Ok(thread) => {
+                    sched.spawner.set_short(false);
+                    threads.push(thread);
+                }
+                Err(error) => give_up(sched, p, &error, &mut told),
             }
         }
         if sched.stopping() {
             break;
         }
-        futex::wait(&sched.spawn_requests.word, seen, None);
+        while spares_are_missing(sched)
+            && let Ok(thread) = start_m(sched, None)
+        {
+            threads.push(thread);
+        }
+        futex::wait(&sched.spawner.word, seen, None);
     }
     for thread in threads {
         // The loop of an M does not unwind: a panic in it has ended the process.
@@ -80,17 +152,36 @@ pub(crate) fn spawner(sched: &'static Sched) {
     }
 }
 
-/// Makes an M with a thread that begins to spin with `p`.
-fn start_m(sched: &'static Sched, p: PRef) -> std::io::Result<thread::JoinHandle<()>> {
+/// Whether a spare is to be made. Spares are no need: while a thread that is needed cannot be made, none are.
+fn spares_are_missing(sched: &Sched) -> bool {
+    let spawner = &sched.spawner;
+    // ordering: Relaxed: only the spawner adds to it, and asks.
+    let starting = spawner.starting.load(Ordering::Relaxed);
+    !sched.stopping() && !spawner.is_short() && sched.idle_m_count() + starting < spawner.wanted()
+}
+
+/// Makes an M with a thread that begins with `p`, or goes idle.
+fn start_m(sched: &'static Sched, p: Option<PRef>) -> std::io::Result<thread::JoinHandle<()>> {
     let m = sched.new_m();
-    m.spinning.set(true);
-    m.set_next_p(p);
+    match p {
+        Some(p) => {
+            m.spinning.set(p.awaits_spinning.get());
+            m.set_next_p(p);
+        }
+        // ordering: Relaxed: see `spares_are_missing`; the M counts itself as idle first.
+        None => _ = sched.spawner.starting.fetch_add(1, Ordering::Relaxed),
+    }
+    let is_spare = p.is_none();
     let thread = thread::Builder::new()
         .name(format!("gmp-m{}", m.id))
         .stack_size(M_STACK_SIZE)
-        .spawn(move || main(m));
+        .spawn(move || main(m, is_spare));
     if thread.is_err() {
-        m.spinning.set(false);
+        if is_spare {
+            // ordering: Relaxed, as above.
+            sched.spawner.starting.fetch_sub(1, Ordering::Relaxed);
+        }
+        sched.forget_last_m();
     }
     thread
 }
@@ -98,14 +189,21 @@ fn start_m(sched: &'static Sched, p: PRef) -> std::io::Result<thread::JoinHandle
 /// The stack of an M's thread: the scheduler runs on it, and signal handlers do not.
 pub(crate) const M_STACK_SIZE: usize = 256 << 10;
 
-/// A thread could not be made: the P goes back, and the program goes on with the threads that it has.
-fn give_up(sched: &'static Sched, p: PRef, error: &std::io::Error) {
-    eprintln!(
-        "gmp: cannot make a thread for P {}: {error}; going on with {} threads",
-        p.id,
-        sched.m_count()
-    );
-    sched.put_idle_p_after_failed_wake(p);
+/// A thread could not be made: the P goes back, and the program goes on with the threads that it has. What
+/// waits for the P is taken by an M that runs, or by the timekeeper, which is woken; and the monitor tries
+/// again.
+fn give_up(sched: &'static Sched, p: PRef, error: &std::io::Error, told: &mut bool) {
+    sched.spawner.set_short(true);
+    if !std::mem::replace(told, true) {
+        eprintln!(
+            "gmp: cannot make a thread for P {}: {error}; going on with {} threads",
+            p.id,
+            sched.m_count()
+        );
+    }
+    sched.take_back(p);
+    sched.timekeeper.wake();
+    deadlock::check_if_asleep(sched);
 }
 
 /// By how much the kernel may delay the timeouts of an M: the least. Its default of 50 µs would be most of
@@ -127,15 +225,18 @@ pub(crate) fn lend<R>(m: MRef, f: impl FnOnce() -> R) -> R {
     result
 }
 
-/// The first function of an M's thread.
-fn main(m: MRef) {
+/// The first function of an M's thread. A spare has no P yet.
+fn main(m: MRef, is_spare: bool) {
     let _alternate_stack = signal::AlternateStack::install();
     refine_timeouts();
     current::set_m(Some(m));
     m.tracer.m_begin(&m);
-    if let Some(p) = m.sleep(|| m.sched.stopping()) {
-        m.acquire_p(p);
-        m.tracer.spin_begin(&m);
+    let has_p = if is_spare {
+        find::sleep_as_spare(&m)
+    } else {
+        find::take_given_p(&m)
+    };
+    if has_p {
         run(m);
     }
     m.tracer.m_end(&m);
