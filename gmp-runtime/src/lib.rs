@@ -32,6 +32,8 @@
 //! | [`Sender::send`], [`Receiver::recv`], [`JoinHandle::join`], [`sleep`], [`park`] | yes | no | no |
 //! | [`sync`]: `lock`, `read`, `write`, `wait`, `acquire`, `call_once` | yes | no | no |
 //! | [`sync`]: dropping a guard, `try_…`, `done`, `notify_…`, `release` | no | no | no |
+//! | receiving from a [`time::Timer`] or [`time::Ticker`] | yes | no | no |
+//! | [`time`]: `new`, `after`, `after_func`, `stop`, `reset` | no | no | no |
 //! | [`yield_now`] | no: it stays runnable | no | no |
 //! | [`go`], [`Sender::try_send`], [`Receiver::try_recv`], [`Goroutine::unpark`] | no | no | no |
 //! | [`trace::start`], [`trace::stop`] | yes | yes | yes |
@@ -85,7 +87,7 @@ pub mod sync;
 mod sys;
 #[cfg(test)]
 mod test_child;
-mod time;
+pub mod time;
 pub mod trace;
 
 use fatal::fatal;

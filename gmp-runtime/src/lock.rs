@@ -26,7 +26,8 @@ use std::ops::{Deref, DerefMut};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(crate) enum Rank {
-    /// One channel's queues and buffer. A `select` holds several at once, taken by ascending address.
+    /// One channel's queues and buffer, or the schedule of one timer. A `select` holds those of several
+    /// channels at once, taken by ascending address; a timer's is taken before its channel's.
     Channel,
     /// The timers of one P.
     Timers,

@@ -11,7 +11,7 @@ use crate::fatal::fatal;
 use crate::sched::g::transition;
 use crate::sched::m::M;
 use crate::sched::refs::MRef;
-use crate::sched::{Sched, current, shutdown, sysmon, worker};
+use crate::sched::{Sched, current, shutdown, sysmon, timers, worker};
 use crate::stack::guard;
 use crate::sys::signal::AlternateStack;
 
@@ -168,6 +168,7 @@ fn end(sched: &'static Sched, m0: MRef) {
         left = finish(m0);
         m0.release_p();
     }
+    timers::abandon_all(sched);
     m0.tracer.m_end(&m0);
     current::set_m(None);
     crate::trace::end(sched);

@@ -137,6 +137,29 @@ unsafe fn drop_value<V>(g: &G) {
     drop(unsafe { take::<V>(g) });
 }
 
+/// Makes a goroutine without a handle that runs `f`, from the scheduler, on the P of `m`; `f` comes back when
+/// there can be no more goroutines. Allocates nothing: a closure that does not fit does not compile.
+pub(crate) fn start_from_scheduler<F: FnOnce() + Send + 'static>(
+    m: &M,
+    f: F,
+    site: &'static Location<'static>,
+) -> Result<GRef, F> {
+    const { assert!(fits::<F>(), "the closure must fit into a goroutine") };
+    let p = m.held_p();
+    let Some(g) = m.sched.take_free(&p) else {
+        return Err(f);
+    };
+    g.id.set(p.next_goroutine_id(|| m.sched.goroutine_ids()));
+    // SAFETY: the goroutine is fresh and ours, and `F` may go to another thread.
+    unsafe { prepare(g, f, 0, site) };
+    detach(g);
+    m.tracer.create(m, g);
+    transition!(g, Idle => Runnable);
+    m.sched.put_local(m, &p, g, true);
+    m.sched.wake_p_if_needed();
+    Ok(g)
+}
+
 /// Gives a goroutine that is about to run for the first time its stack.
 #[inline(always)]
 pub(crate) fn give_stack(p: &P, g: GRef) {

@@ -106,6 +106,8 @@ pub(crate) struct Waking {
 enum WakenBy {
     /// A goroutine of the same scheduler.
     Goroutine(GRef),
+    /// A timer that fires on this M, of the same scheduler.
+    Timer(MRef),
     /// Somebody else.
     Visitor(Visit),
 }
@@ -121,10 +123,26 @@ impl Waking {
         Waking { g, by }
     }
 
+    /// For a timer that fires on `m`.
+    pub(crate) fn by_timer(m: &M, g: GRef) -> Waking {
+        let by = if std::ptr::eq(m.sched, g.sched) {
+            WakenBy::Timer(m.reference())
+        } else {
+            WakenBy::Visitor(Visit::new(g.sched))
+        };
+        Waking { g, by }
+    }
+
+    /// Who is woken.
+    pub(crate) fn goroutine(&self) -> GRef {
+        self.g
+    }
+
     /// Makes it runnable.
     #[inline(always)]
     pub(crate) fn wake(self) {
         match self.by {
+            WakenBy::Timer(m) => ready(&m, self.g, Waker::Timer),
             WakenBy::Goroutine(me) => ready(&current::m_of(me), self.g, Waker::Goroutine),
             WakenBy::Visitor(visit) => ready_from_outside(visit, self.g),
         }

@@ -13,8 +13,7 @@ use crate::sched::g::{Wait, WaitReason};
 use crate::sched::park::{self, Waking};
 use crate::sched::refs::GRef;
 use crate::sched::ticket::{self, AnyWait, Ticket};
-use crate::sched::timers::Alarm;
-use crate::sys::clock::monotonic_ns;
+use crate::sched::timers::{Alarm, deadline_after};
 
 /// How many cases need no allocation.
 const FEW: usize = 16;
@@ -81,7 +80,7 @@ fn wait(
         unsafe { case.wait(waiting) };
     }
     let mut alarm = match until {
-        Until::Timeout(duration) => Some(Alarm::new(me, deadline(duration), Some(&ticket))),
+        Until::Timeout(duration) => Some(Alarm::new(me, deadline_after(duration), Some(&ticket))),
         Until::Now | Until::Done => None,
     };
     let any = AnyWait {
@@ -114,12 +113,6 @@ fn wait(
             Some(index)
         }
     }
-}
-
-fn deadline(duration: Duration) -> u64 {
-    let ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-    // The largest deadline means "none".
-    monotonic_ns().saturating_add(ns).min(u64::MAX - 1)
 }
 
 /// Takes the waiters out of the queues when the wait is over, also when the goroutine is unwound.

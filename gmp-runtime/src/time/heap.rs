@@ -57,6 +57,16 @@ impl TimerNode {
         self.deadline_ns.get()
     }
 
+    /// Gives it another deadline and payload, for its next time in a heap. Its owner's, while it is in none.
+    pub(crate) fn set(&self, deadline_ns: u64, payload: u64) {
+        debug_assert!(
+            !self.queued.get(),
+            "a timer keeps its deadline while it is in a heap"
+        );
+        self.deadline_ns.set(deadline_ns);
+        self.payload.set(payload);
+    }
+
     /// What its owner stored.
     #[inline]
     pub(crate) fn payload(&self) -> u64 {

@@ -4,7 +4,6 @@ use std::panic::Location;
 use std::time::Duration;
 
 use crate::sched::{current, park, timers};
-use crate::sys::clock::monotonic_ns;
 
 /// Pauses the calling goroutine for at least `duration`; other goroutines use its P meanwhile.
 ///
@@ -18,8 +17,5 @@ pub fn sleep(duration: Duration) {
     if duration.is_zero() {
         return park::yield_now(g);
     }
-    let ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-    // The largest deadline means "none".
-    let deadline = monotonic_ns().saturating_add(ns).min(u64::MAX - 1);
-    timers::sleep_until(g, deadline, Location::caller());
+    timers::sleep_until(g, timers::deadline_after(duration), Location::caller());
 }

@@ -56,7 +56,7 @@ impl ThreadTrace {
         m_park();
         spin_begin();
         spin_end(bool);
-        timer_fired(GRef, u64);
+        timer_fired(Option<GRef>, u64);
     }
 }
 

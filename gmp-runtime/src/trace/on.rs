@@ -522,10 +522,11 @@ events! {
         section.write(1, |e, c, now| e.spin_end(c, now, found));
     }
 
-    /// A timer fired, `late` nanoseconds after its deadline.
-    timer_fired(g: GRef, late: u64) = |section, _m| {
+    /// A timer fired for `g`, or for nobody that waits, `late` nanoseconds after its deadline.
+    timer_fired(g: Option<GRef>, late: u64) = |section, _m| {
         let units = section.inner.clock.units_of_ns(late);
-        section.write(1, |e, c, now| e.timer_fired(c, now, units, g.id.get()));
+        let g = g.map_or(0, |g| g.id.get());
+        section.write(1, |e, c, now| e.timer_fired(c, now, units, g));
     }
 }
 
