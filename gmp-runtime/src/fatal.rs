@@ -35,9 +35,14 @@ pub(crate) fn fatal_error(message: fmt::Arguments<'_>) -> ! {
 #[cold]
 #[inline(never)]
 pub(crate) fn report(text: fmt::Arguments<'_>) {
+    report_by(|out| out.write_fmt(text));
+}
+
+/// [`report`] for text that is written piece by piece.
+pub(crate) fn report_by(write: impl FnOnce(&mut dyn Write) -> fmt::Result) {
     let mut buffer = StackBuffer::new(signal::write_stderr);
     // An error of a `Display` inside the text ends it early; what came before it is still worth printing.
-    let _ = buffer.write_fmt(text);
+    let _ = write(&mut buffer);
     buffer.flush();
 }
 

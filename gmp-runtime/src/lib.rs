@@ -68,7 +68,7 @@
 
 mod builder;
 mod chan;
-mod debug;
+pub mod debug;
 mod defer;
 mod fatal;
 mod goroutine;

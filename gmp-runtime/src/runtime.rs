@@ -7,10 +7,12 @@ use std::thread;
 
 use crate::builder::Builder;
 use crate::debug::config::Config;
+use crate::debug::dump;
+use crate::debug::running::Running;
 use crate::fatal::fatal;
 use crate::sched::g::transition;
 use crate::sched::m::M;
-use crate::sched::refs::MRef;
+use crate::sched::refs::{GRef, MRef};
 use crate::sched::{Sched, current, shutdown, sysmon, timers, worker};
 use crate::stack::guard;
 use crate::sys::signal::AlternateStack;
@@ -94,12 +96,14 @@ impl Runtime {
         if let Some(path) = &self.config.trace {
             crate::trace::start_for_environment(sched, path);
         }
+        let running = Running::begin(sched);
         let m0 = start(sched);
         // SAFETY: `main` borrows from this frame, which stays until the scheduler has ended; a
         // goroutine that could not be ended never runs again.
         unsafe { make_main(&m0, main, site) };
         let helpers = start_helpers(sched, self.config.schedtrace_ms);
         worker::run(m0);
+        drop(running);
         for helper in helpers {
             // A panic in one of them has printed its message.
             let _ = helper.join();
@@ -212,13 +216,26 @@ impl fmt::Debug for Runtime {
 
 /// Makes overflows of goroutine stacks be reported. Once per process is enough.
 pub(crate) fn report_overflows() -> io::Result<()> {
-    guard::report_overflows(|slot| {
-        // SAFETY: the slot of a stack holds the goroutine that runs on it, which is in a table.
-        let g = unsafe { &*slot.cast::<crate::sched::g::G>() };
-        guard::GoroutineFacts {
-            id: g.id.get(),
-            created_at: g.created_at.get(),
-            created_by: Some(g.creator.get()).filter(|&id| id != 0),
-        }
+    guard::report_overflows(&guard::Teller {
+        describe: |slot| {
+            let g = goroutine_of(slot);
+            guard::GoroutineFacts {
+                id: g.id.get(),
+                created_at: g.created_at.get(),
+                created_by: Some(g.creator.get()).filter(|&id| id != 0),
+            }
+        },
+        print_all: |slot| {
+            let g = goroutine_of(slot);
+            dump::print(g.sched, Some(g), None);
+        },
     })
+}
+
+/// The goroutine that runs on a stack, by the stack's slot.
+fn goroutine_of(slot: *mut ()) -> GRef {
+    match GRef::from_ptr(slot.cast()) {
+        Some(g) => g,
+        None => fatal!("a stack without a goroutine"),
+    }
 }

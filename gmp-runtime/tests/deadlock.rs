@@ -114,7 +114,9 @@ fn a_deadlock_is_reported_with_every_goroutine() {
             " [select]:",
             " [park]:",
             "deadlock::hang::",
-            "created by goroutine 1\n",
+            " waits ",
+            "created by deadlock::hang in goroutine 1\n",
+            "created by gmp_runtime::Runtime::run\n",
             "deadlock.rs:",
         ] {
             assert!(text.contains(part), "{case}: no {part:?} in\n{text}");

@@ -114,6 +114,15 @@ fn an_overflow_says_which_goroutine_and_ends_the_process() {
             line.is_some_and(|line| line.ends_with(created_by)),
             "{case}: {text}"
         );
+        // A dump of all: the one that overflowed, and main, which waits for it.
+        let dump = text.split("\nfatal error: stack overflow\n\n").nth(1);
+        let dump = dump.unwrap_or_else(|| panic!("{case}: {text}"));
+        assert!(
+            dump.starts_with(&format!("goroutine {number} [running]:\n")),
+            "{case}: {text}"
+        );
+        let main_waits = dump.contains("\n\ngoroutine 1 [");
+        assert_eq!(main_waits, case != "main", "{case}: {text}");
         checked += 1;
     }
     assert_eq!(checked, 4);

@@ -1,87 +1,351 @@
-//! A goroutine in a report: Go's header, where it waits, who made it.
+//! Every goroutine in Go's form: the header, its frames or what is known instead of them, who made it.
+//!
+//! A dump does not stop the program. Of a goroutine that does not run it reads a few words and the stack,
+//! and looks again afterwards: what changed meanwhile is read again. Of one that runs on another thread
+//! there are no frames, as in Go.
 
-use std::fmt;
+use std::fmt::{self, Write};
 use std::panic::Location;
 
-use crate::sched::g::{G, GState};
+use crate::debug::symbols::{Line, Symbols};
+use crate::debug::walk::{Address, MOST_FRAMES, Walker};
+use crate::fatal;
+use crate::sched::Sched;
+use crate::sched::g::{G, GState, Wait};
+use crate::sched::refs::GRef;
+use crate::sys::clock::monotonic_ns;
 
-/// What is printed of one goroutine.
+/// What finds and names frames. It allocates and takes locks.
 #[derive(Debug)]
-pub(crate) struct Entry {
+pub(crate) struct Frames {
+    walker: Walker,
+    symbols: Symbols,
+}
+
+impl Frames {
+    /// For the modules that are loaded now.
+    pub(crate) fn new() -> Frames {
+        Frames {
+            walker: Walker::new(),
+            symbols: Symbols::default(),
+        }
+    }
+}
+
+/// Writes every goroutine of `sched`, that of the caller, `me`, first. Without `frames` it allocates nothing
+/// and takes no lock: for signal handlers.
+pub(crate) fn write(
+    sched: &Sched,
+    me: Option<GRef>,
+    mut frames: Option<&mut Frames>,
+    out: &mut dyn Write,
+) -> fmt::Result {
+    let me = me.filter(|me| std::ptr::eq(me.sched, sched));
+    let now = monotonic_ns();
+    if let Some(me) = me {
+        let addresses = match frames.as_deref_mut() {
+            Some(frames) => frames.walker.own_frames(&me),
+            None => Vec::new(),
+        };
+        let entry = Entry::look(&me, now);
+        entry.write(&addresses, Stack::Known, frames.as_deref_mut(), out)?;
+    }
+    let mut is_first = me.is_none();
+    for index in 0..sched.table.len() {
+        let g = sched.table.get(index);
+        if me == Some(g) {
+            continue;
+        }
+        let Some((entry, addresses)) = look_steadily(&g, now, frames.as_deref_mut()) else {
+            continue;
+        };
+        if !std::mem::take(&mut is_first) {
+            out.write_str("\n")?;
+        }
+        let stack = match entry.state {
+            state if state == GState::Running as u32 => Stack::Elsewhere,
+            _ => Stack::Known,
+        };
+        entry.write(&addresses, stack, frames.as_deref_mut(), out)?;
+    }
+    Ok(())
+}
+
+/// [`write`] to standard error.
+pub(crate) fn print(sched: &Sched, me: Option<GRef>, frames: Option<&mut Frames>) {
+    fatal::report_by(|out| write(sched, me, frames, out));
+}
+
+/// What is to be said of `g` and the addresses of its frames; `None` if nobody uses it. Looks until it has
+/// not changed meanwhile; one that keeps changing is said to run.
+fn look_steadily(
+    g: &G,
+    now: u64,
+    mut frames: Option<&mut Frames>,
+) -> Option<(Entry, Vec<Address>)> {
+    const TRIES: u32 = 8;
+    for _ in 0..TRIES {
+        let entry = Entry::look(g, now);
+        if !entry.is_alive() {
+            return None;
+        }
+        let addresses = match frames.as_deref_mut() {
+            Some(frames) if entry.is_suspended() => frames.walker.frames_of(g),
+            _ => Vec::new(),
+        };
+        if Entry::look(g, now) == entry {
+            return Some((entry, addresses));
+        }
+    }
+    let entry = Entry {
+        state: GState::Running as u32,
+        wait: None,
+        ..Entry::look(g, now)
+    };
+    Some((entry, Vec::new()))
+}
+
+/// What can be said of the frames of a goroutine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stack {
+    /// They are those that were found.
+    Known,
+    /// It runs on another thread.
+    Elsewhere,
+}
+
+/// What is known of one goroutine besides its frames.
+#[derive(Debug, Clone, Copy)]
+struct Entry {
     id: u64,
-    /// The wait reason of one that waits, else the state.
-    status: &'static str,
-    object: u64,
-    waits_at: Option<&'static Location<'static>>,
-    start: Option<&'static str>,
+    state: u32,
+    /// What it waits for, and for how many nanoseconds so far.
+    wait: Option<(Wait, u64)>,
+    start: Option<fn() -> &'static str>,
     created_at: Option<&'static Location<'static>>,
     creator: u64,
 }
 
-/// What is to be said of `g`.
-///
-/// # Safety
-/// Nobody changes `g` meanwhile.
-pub(crate) unsafe fn entry(g: &G) -> Entry {
-    let wait = g.wait.get().filter(|_| g.state() == GState::Waiting as u32);
-    Entry {
-        id: g.id.get(),
-        status: wait.map_or_else(|| GState::name(g.state()), |wait| wait.reason.name()),
-        object: wait.map_or(0, |wait| wait.object),
-        waits_at: wait.map(|wait| wait.site),
-        start: g.routine.get().map(|routine| (routine.name)()),
-        created_at: g.created_at.get(),
-        creator: g.creator.get(),
+impl PartialEq for Entry {
+    fn eq(&self, other: &Entry) -> bool {
+        let wait_of = |entry: &Entry| {
+            entry
+                .wait
+                .map(|(wait, waited)| (wait.reason, wait.object, wait.site, waited))
+        };
+        (self.id, self.state, self.created_at) == (other.id, other.state, other.created_at)
+            && wait_of(self) == wait_of(other)
     }
 }
 
-impl fmt::Display for Entry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "goroutine {} [{}]:", self.id, self.status)?;
-        if let Some(start) = self.start {
-            writeln!(f, "{start}(...)")?;
+impl Entry {
+    /// `now` is the time of the dump.
+    fn look(g: &G, now: u64) -> Entry {
+        let state = g.state();
+        Entry {
+            id: g.id.get(),
+            state,
+            wait: (state == GState::Waiting as u32)
+                .then(|| g.wait.look())
+                .flatten()
+                .map(|(wait, since)| (wait, now.saturating_sub(since))),
+            start: g.routine.get().map(|routine| routine.name),
+            created_at: g.created_at.get(),
+            creator: g.creator.get(),
         }
-        if let Some(site) = self.waits_at {
-            write!(f, "\t{}:{}", site.file(), site.line())?;
-            if self.object != 0 {
-                write!(f, " waits for {:#x}", self.object)?;
+    }
+
+    fn is_alive(&self) -> bool {
+        self.state != GState::Idle as u32 && self.state != GState::Dead as u32
+    }
+
+    /// Whether its registers are in memory.
+    fn is_suspended(&self) -> bool {
+        self.state == GState::Waiting as u32 || self.state == GState::Runnable as u32
+    }
+
+    /// Writes header, frames and origin.
+    fn write(
+        &self,
+        addresses: &[Address],
+        stack: Stack,
+        frames: Option<&mut Frames>,
+        out: &mut dyn Write,
+    ) -> fmt::Result {
+        self.write_header(out)?;
+        let has_frames = match frames {
+            Some(frames) => self.write_frames(addresses, &mut frames.symbols, out)?,
+            None => false,
+        };
+        if stack == Stack::Elsewhere {
+            writeln!(
+                out,
+                "\tgoroutine running on other thread; stack unavailable"
+            )?;
+        } else if !has_frames && let Some(start) = self.start {
+            writeln!(out, "{}(...)", start())?;
+            if let Some((wait, _)) = self.wait {
+                write!(out, "\t{}:{}", wait.site.file(), wait.site.line())?;
+                self.write_wait(out)?;
+                writeln!(out)?;
             }
-            writeln!(f)?;
         }
-        if let Some(site) = self.created_at {
-            write!(f, "created by ")?;
-            match self.creator {
-                0 => write!(f, "the runtime")?,
-                creator => write!(f, "goroutine {creator}")?,
+        self.write_origin(out)
+    }
+
+    /// `goroutine 18 [chan receive, 5 minutes]:`
+    fn write_header(&self, out: &mut dyn Write) -> fmt::Result {
+        let status = match self.wait {
+            Some((wait, _)) => wait.reason.name(),
+            None => GState::name(self.state),
+        };
+        write!(out, "goroutine {} [{status}", self.id)?;
+        let minutes = self.wait.map_or(0, |(_, waited)| waited / 60_000_000_000);
+        if minutes >= 1 {
+            write!(out, ", {minutes} minutes")?;
+        }
+        writeln!(out, "]:")
+    }
+
+    /// Writes the frames that are the program's; whether there are any.
+    fn write_frames(
+        &self,
+        addresses: &[Address],
+        symbols: &mut Symbols,
+        out: &mut dyn Write,
+    ) -> Result<bool, fmt::Error> {
+        let lines: Vec<_> = addresses
+            .iter()
+            .take(MOST_FRAMES)
+            .map(|&address| symbols.lines(address))
+            .collect();
+        let lines: Vec<&Line> = lines.iter().flat_map(|lines| lines.iter()).collect();
+        // Without names there is no telling the runtime's own frames from the program's.
+        let is_program = |line: &&Line| !line.is_machinery();
+        let Some(first) = lines.iter().position(is_program) else {
+            return Ok(false);
+        };
+        let is_whole = addresses.len() <= MOST_FRAMES;
+        let end = match lines.iter().rposition(is_program) {
+            Some(last) if is_whole => last + 1,
+            _ => lines.len(),
+        };
+        for (index, line) in lines[first..end].iter().enumerate() {
+            write!(out, "{line}")?;
+            if index == 0 {
+                self.write_wait(out)?;
             }
-            writeln!(f, "\n\t{}:{}", site.file(), site.line())?;
+            writeln!(out)?;
+        }
+        if !is_whole {
+            writeln!(out, "...additional frames elided...")?;
+        }
+        Ok(true)
+    }
+
+    /// ` waits 12.3s for 0xc000`
+    fn write_wait(&self, out: &mut dyn Write) -> fmt::Result {
+        let Some((wait, waited)) = self.wait else {
+            return Ok(());
+        };
+        let tenths = waited / 100_000_000;
+        write!(out, " waits {}.{}s", tenths / 10, tenths % 10)?;
+        if wait.object != 0 {
+            write!(out, " for {:#x}", wait.object)?;
         }
         Ok(())
+    }
+
+    /// Who made it, and where. The creator's function is known when it wrote the closure that runs.
+    fn write_origin(&self, out: &mut dyn Write) -> fmt::Result {
+        let Some(site) = self.created_at else {
+            return Ok(());
+        };
+        out.write_str("created by ")?;
+        match self.creator {
+            0 => out.write_str("gmp_runtime::Runtime::run")?,
+            creator => {
+                let start = self.start.map_or("", |start| start());
+                let function = start
+                    .strip_suffix("::{{closure}}")
+                    .unwrap_or("(unknown function)");
+                write!(out, "{function} in goroutine {creator}")?;
+            }
+        }
+        writeln!(out, "\n\t{}:{}", site.file(), site.line())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sched::g::WaitReason;
 
-    #[test]
-    fn the_header_is_go_s() {
+    fn entry(waited_ns: u64) -> Entry {
         let here = Location::caller();
-        let entry = Entry {
-            id: 18,
-            status: "chan receive",
+        let wait = Wait {
+            reason: WaitReason::ChanReceive,
             object: 0xc000,
-            waits_at: Some(here),
-            start: Some("program::worker"),
+            site: here,
+        };
+        Entry {
+            id: 18,
+            state: GState::Waiting as u32,
+            wait: Some((wait, waited_ns)),
+            start: Some(|| "program::serve::{{closure}}"),
             created_at: Some(here),
             creator: 1,
+        }
+    }
+
+    fn text(entry: &Entry, stack: Stack) -> String {
+        let mut text = String::new();
+        entry.write(&[], stack, None, &mut text).unwrap();
+        text
+    }
+
+    #[test]
+    fn the_header_is_gos() {
+        const MINUTE: u64 = 60_000_000_000;
+        let header = |waited_ns| {
+            let text = text(&entry(waited_ns), Stack::Known);
+            text.lines().next().unwrap().to_owned()
         };
-        let (file, line) = (here.file(), here.line());
         assert_eq!(
-            entry.to_string(),
+            header(MINUTE - 5_000_000_000),
+            "goroutine 18 [chan receive]:"
+        );
+        assert_eq!(
+            header(5 * MINUTE + 1),
+            "goroutine 18 [chan receive, 5 minutes]:"
+        );
+    }
+
+    #[test]
+    fn without_frames_the_start_the_site_and_the_origin_are_told() {
+        let entry = entry(12_345_000_000);
+        let site = entry.created_at.unwrap();
+        let (file, line) = (site.file(), site.line());
+        assert_eq!(
+            text(&entry, Stack::Known),
             format!(
-                "goroutine 18 [chan receive]:\nprogram::worker(...)\n\t{file}:{line} waits for 0xc000\n\
-                 created by goroutine 1\n\t{file}:{line}\n"
+                "goroutine 18 [chan receive]:\nprogram::serve::{{{{closure}}}}(...)\n\
+                 \t{file}:{line} waits 12.3s for 0xc000\n\
+                 created by program::serve in goroutine 1\n\t{file}:{line}\n"
+            )
+        );
+        let running = Entry {
+            state: GState::Running as u32,
+            wait: None,
+            start: Some(|| "program::work"),
+            ..entry
+        };
+        assert_eq!(
+            text(&running, Stack::Elsewhere),
+            format!(
+                "goroutine 18 [running]:\n\
+                 \tgoroutine running on other thread; stack unavailable\n\
+                 created by (unknown function) in goroutine 1\n\t{file}:{line}\n"
             )
         );
     }

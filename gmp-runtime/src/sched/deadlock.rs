@@ -12,7 +12,6 @@
 use crate::debug::dump;
 use crate::fatal;
 use crate::sched::Sched;
-use crate::sched::g::GState;
 use crate::sys::thread::{exit_now, thread_count};
 
 /// The exit code of a deadlock, as in Go.
@@ -47,15 +46,8 @@ fn report(sched: &'static Sched) {
     // The trace of a program that hangs is worth reading.
     crate::trace::end(sched);
     fatal::report(format_args!(
-        "fatal error: all goroutines are asleep - deadlock!\n"
+        "fatal error: all goroutines are asleep - deadlock!\n\n"
     ));
-    for index in 0..sched.table.len() {
-        let g = sched.table.get(index);
-        if g.state() != GState::Idle as u32 && g.state() != GState::Dead as u32 {
-            // SAFETY: every M sleeps, so the goroutine does not change.
-            let entry = unsafe { dump::entry(&g) };
-            fatal::report(format_args!("\n{entry}"));
-        }
-    }
+    dump::print(sched, None, Some(&mut dump::Frames::new()));
     exit_now(EXIT_CODE)
 }

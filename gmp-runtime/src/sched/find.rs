@@ -250,6 +250,7 @@ fn go_to_sleep(m: &M, counted: impl FnOnce()) -> bool {
 pub(crate) fn take_given_p(m: &M) -> bool {
     match m.sleep(|| m.sched.stopping()) {
         Some(p) => {
+            m.sched.clock.refresh();
             begin_with(m, p);
             true
         }

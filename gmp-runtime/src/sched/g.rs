@@ -32,6 +32,7 @@ use crate::prim::atomic::{AtomicPtr, AtomicU32, Ordering};
 use crate::sched::Sched;
 use crate::sched::m::M;
 use crate::sched::refs::{GRef, MRef};
+use crate::sched::shown::{ShownNumber, ShownRef, ShownWait};
 use crate::stack::Stack;
 use crate::switch::Context;
 
@@ -134,7 +135,39 @@ pub(crate) enum WaitReason {
     Park = 17,
 }
 
+/// Every reason.
+const WAIT_REASONS: &[WaitReason] = &[
+    WaitReason::ChanReceive,
+    WaitReason::ChanSend,
+    WaitReason::Select,
+    WaitReason::SelectNoCases,
+    WaitReason::Sleep,
+    WaitReason::Semaphore,
+    WaitReason::CondWait,
+    WaitReason::MutexLock,
+    WaitReason::RwLockRead,
+    WaitReason::RwLockWrite,
+    WaitReason::WaitGroupWait,
+    WaitReason::Join,
+    WaitReason::Park,
+];
+
 impl WaitReason {
+    /// The reason with this number.
+    #[inline(always)]
+    pub(crate) fn from_number(number: u8) -> Option<WaitReason> {
+        const BY_NUMBER: [Option<WaitReason>; 256] = {
+            let mut table = [None; 256];
+            let mut i = 0;
+            while i < WAIT_REASONS.len() {
+                table[WAIT_REASONS[i] as usize] = Some(WAIT_REASONS[i]);
+                i += 1;
+            }
+            table
+        };
+        BY_NUMBER[usize::from(number)]
+    }
+
     /// Go's words for it.
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -197,18 +230,18 @@ pub(crate) struct G {
     pub(crate) link: Cell<Option<GRef>>,
     /// Its stack, from its first run to its end. Owner's.
     pub(crate) stack: Cell<Option<Stack>>,
-    /// Owner's; 0 while idle.
-    pub(crate) id: Cell<u64>,
-    /// What its closure and result are. Owner's.
-    pub(crate) routine: Cell<Option<&'static Routine>>,
+    /// Written by the owner.
+    pub(crate) id: ShownNumber,
+    /// What its closure and result are. Written by the owner.
+    pub(crate) routine: ShownRef<Routine>,
     /// The closure until it runs, the result when it has run.
     payload: UnsafeCell<[MaybeUninit<u64>; PAYLOAD_WORDS]>,
     /// Ended, detached, awaited: see `spawn`.
     pub(crate) join: AtomicU32,
     /// Who waits in `join`. Written before the bit that says so.
     pub(crate) joiner: Cell<Option<GRef>>,
-    /// What it waits for, while it waits. Owner's.
-    pub(crate) wait: Cell<Option<Wait>>,
+    /// What it waits for, while it waits. Written by the owner.
+    pub(crate) wait: ShownWait,
     /// Whether it was unwinding when it last left its M. Owner's.
     pub(crate) unwinding: Cell<bool>,
     /// Values of goroutine-locals by the address of their key, oldest first: few, so a search is short. The
@@ -216,10 +249,10 @@ pub(crate) struct G {
     pub(crate) locals: UnsafeCell<Vec<(usize, Box<dyn Any>)>>,
     /// For `park` and `unpark`.
     pub(crate) permit: AtomicU32,
-    /// Where it was made. Owner's.
-    pub(crate) created_at: Cell<Option<&'static Location<'static>>>,
-    /// Who made it; 0 for the runtime. Owner's.
-    pub(crate) creator: Cell<u64>,
+    /// Where it was made. Written by the owner.
+    pub(crate) created_at: ShownRef<Location<'static>>,
+    /// Who made it; 0 for the runtime. Written by the owner.
+    pub(crate) creator: ShownNumber,
     /// The scheduler that it belongs to; set when its memory is first used.
     pub(crate) sched: &'static Sched,
     /// What the tracer remembers of it.
@@ -235,17 +268,17 @@ impl G {
             m: AtomicPtr::new(std::ptr::null_mut()),
             link: Cell::new(None),
             stack: Cell::new(None),
-            id: Cell::new(0),
-            routine: Cell::new(None),
+            id: ShownNumber::new(0),
+            routine: ShownRef::none(),
             payload: UnsafeCell::new([const { MaybeUninit::uninit() }; PAYLOAD_WORDS]),
             join: AtomicU32::new(0),
             joiner: Cell::new(None),
-            wait: Cell::new(None),
+            wait: ShownWait::nothing(),
             unwinding: Cell::new(false),
             locals: UnsafeCell::new(Vec::new()),
             permit: AtomicU32::new(0),
-            created_at: Cell::new(None),
-            creator: Cell::new(0),
+            created_at: ShownRef::none(),
+            creator: ShownNumber::new(0),
             sched,
             traced: crate::trace::marks::GoroutineTrace::default(),
         }
@@ -374,22 +407,7 @@ mod tests {
     #[cfg(feature = "trace")]
     #[test]
     fn wait_reasons_are_those_of_the_format() {
-        let all = [
-            WaitReason::ChanReceive,
-            WaitReason::ChanSend,
-            WaitReason::Select,
-            WaitReason::SelectNoCases,
-            WaitReason::Sleep,
-            WaitReason::Semaphore,
-            WaitReason::CondWait,
-            WaitReason::MutexLock,
-            WaitReason::RwLockRead,
-            WaitReason::RwLockWrite,
-            WaitReason::WaitGroupWait,
-            WaitReason::Join,
-            WaitReason::Park,
-        ];
-        for reason in all {
+        for &reason in WAIT_REASONS {
             assert_eq!(
                 gmp_trace::tables::KNOWN_TEXTS[reason as usize],
                 reason.name()

@@ -250,6 +250,7 @@ fn wake_joiner(g: GRef, before: u32) {
 pub(crate) fn free_after_exit(m: &M, g: GRef) {
     let p = m.held_p();
     if let Some(stack) = g.stack.take() {
+        g.context.forget();
         // SAFETY: the M that holds a P is the only one to touch its stacks; the goroutine has left
         // the stack for good.
         unsafe { (*p.stacks.get()).put(g.sched.stacks, stack) };

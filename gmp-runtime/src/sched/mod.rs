@@ -1,5 +1,6 @@
 #![doc = include_str!("README.md")]
 
+pub(crate) mod clock;
 pub(crate) mod current;
 pub(crate) mod deadlock;
 pub(crate) mod find;
@@ -15,6 +16,7 @@ mod pools;
 mod queues;
 pub(crate) mod refs;
 pub(crate) mod runq;
+pub(crate) mod shown;
 pub(crate) mod shutdown;
 pub(crate) mod steal;
 pub(crate) mod sysmon;
@@ -111,6 +113,8 @@ pub(crate) struct Sched {
     pub(crate) table: GTable,
     /// The stacks of the process.
     pub(crate) stacks: &'static StackPool,
+    /// The time to within some milliseconds.
+    pub(crate) clock: clock::CoarseClock,
     pub(crate) timekeeper: Timekeeper,
     pub(crate) spawner: Spawner,
     pub(crate) sysmon: sysmon::Sysmon,
@@ -158,6 +162,7 @@ impl Sched {
             ms: SpinLock::new(Rank::Sched, Vec::new()),
             table: GTable::reserve()?,
             stacks: StackPool::global().map_err(io::Error::other)?,
+            clock: clock::CoarseClock::new(),
             timekeeper: Timekeeper::new(),
             spawner: Spawner::new(),
             sysmon: sysmon::Sysmon::default(),
@@ -269,10 +274,12 @@ impl Sched {
             && self.procs().all(|p| p.runq.is_empty())
     }
 
-    /// Threads that this scheduler has made, and the one that called `run`.
+    /// Threads that this scheduler has made, the one that called `run`, and the process's own.
     pub(crate) fn own_threads(&self) -> usize {
         // ordering: Relaxed: a thread is counted before it is made.
-        self.helper_threads.load(Ordering::Relaxed) as usize + self.m_count()
+        self.helper_threads.load(Ordering::Relaxed) as usize
+            + self.m_count()
+            + crate::sys::thread::CountedThread::count()
     }
 
     /// Makes a thread that is no M. It counts as one of ours, so that the report of deadlocks does not

@@ -46,7 +46,7 @@ pub(crate) fn yield_now(g: GRef) {
 /// Waits: `post` makes it possible to be woken, after the switch.
 #[inline(always)]
 pub(crate) fn park(g: GRef, m: MRef, wait: Wait, post: PostSwitch) {
-    g.wait.set(Some(wait));
+    g.wait.begin(wait, g.sched.clock.now());
     g.unwinding.set(std::thread::panicking());
     transition!(g, Running => Waiting);
     leave(g, m, post, Leave::Park);
@@ -228,7 +228,7 @@ fn requeue(m: &M, g: GRef) {
 #[inline(always)]
 pub(crate) fn ready(m: &M, g: GRef, by: Waker) {
     m.tracer.ready(m, g, by);
-    g.wait.set(None);
+    g.wait.end();
     transition!(g, Waiting => Runnable);
     m.tracer.settle();
     let p = m.held_p();

@@ -57,7 +57,7 @@ impl Sched {
             return false;
         }
         crate::trace::ready_from_outside(self, g, || {
-            g.wait.set(None);
+            g.wait.end();
             g::transition!(g, Waiting => Runnable);
         });
         shared.global.push_back(g);

@@ -140,6 +140,7 @@ pub(crate) fn run(sched: &Sched, schedtrace_ms: Option<u64>) {
             return;
         }
         let now = monotonic_ns();
+        sched.clock.keep(now);
         retry_wake(sched);
         let mut delay = pace.next(false);
         if let Some(lines) = &mut lines {

@@ -285,6 +285,7 @@ pub(crate) fn run_due(m: &M, p: &P) -> u32 {
         return 0;
     }
     let now = monotonic_ns();
+    m.sched.clock.keep(now);
     if next > now {
         return 0;
     }
@@ -383,6 +384,7 @@ impl Timekeeper {
                 return sched.take_idle_p();
             }
             let now = monotonic_ns();
+            sched.clock.keep(now);
             if deadline <= now {
                 // No P idle: all of them run, and look at the timers themselves.
                 return sched.take_idle_p();

@@ -202,7 +202,7 @@ pub(super) fn link_of(class: u8, index: u32) -> &'static AtomicU32 {
 
 /// The stack that `address` is inside of, for reports about it. Whoever uses the value as a stack needs to
 /// own it.
-pub(super) fn stack_at(address: usize) -> Option<Stack> {
+pub(crate) fn stack_at(address: usize) -> Option<Stack> {
     let (class, index) = locate(address)?;
     Some(Stack {
         class: u8::try_from(class).ok()?,

@@ -56,10 +56,16 @@ pub(crate) struct GoroutineFacts {
     pub(crate) created_by: Option<u64>,
 }
 
-/// Tells about the goroutine whose pointer is in a stack's slot (never null). Called in a signal handler.
-pub(crate) type Describe = fn(*mut ()) -> GoroutineFacts;
+/// Tells about goroutines by the pointer in a stack's slot (never null). Called in a signal handler.
+#[derive(Debug)]
+pub(crate) struct Teller {
+    /// About the goroutine itself.
+    pub(crate) describe: fn(*mut ()) -> GoroutineFacts,
+    /// Prints the goroutine and all others.
+    pub(crate) print_all: fn(*mut ()),
+}
 
-static DESCRIBE: AtomicPtr<()> = AtomicPtr::new(null_mut());
+static TELLER: AtomicPtr<Teller> = AtomicPtr::new(null_mut());
 
 /// From now on an access to the guard of the stack that a thread runs on ends the process with a report
 /// about the goroutine. Threads that run goroutines also need an [`AlternateStack`](signal::AlternateStack).
@@ -67,9 +73,9 @@ static DESCRIBE: AtomicPtr<()> = AtomicPtr::new(null_mut());
 /// # Errors
 ///
 /// When the kernel refuses the handler.
-pub(crate) fn report_overflows(describe: Describe) -> std::io::Result<()> {
+pub(crate) fn report_overflows(teller: &'static Teller) -> std::io::Result<()> {
     // ordering: Release; pairs with the Acquire load in `on_fault`.
-    DESCRIBE.store(describe as *mut (), Ordering::Release);
+    TELLER.store(std::ptr::from_ref(teller).cast_mut(), Ordering::Release);
     signal::install_fault_handler(on_fault)
 }
 
@@ -86,13 +92,15 @@ fn on_fault(fault: &Fault) {
     // thread runs it, so it has seen that store anyway.)
     let goroutine = goroutine.load(Ordering::Acquire);
     // ordering: Acquire; pairs with the store in `report_overflows`.
-    let describe = DESCRIBE.load(Ordering::Acquire);
-    let facts = (!goroutine.is_null() && !describe.is_null()).then(|| {
-        // SAFETY: the pointer was stored from a `Describe` and from nothing else.
-        let describe: Describe = unsafe { std::mem::transmute(describe) };
-        describe(goroutine)
-    });
+    let teller = TELLER.load(Ordering::Acquire);
+    // SAFETY: null, or from a reference that lives as long as the process.
+    let teller = unsafe { teller.as_ref() }.filter(|_| !goroutine.is_null());
+    let facts = teller.map(|teller| (teller.describe)(goroutine));
     report_overflow(&stack, fault, facts);
+    if let Some(teller) = teller {
+        report(format_args!("\n"));
+        (teller.print_all)(goroutine);
+    }
     signal::abort()
 }
 
@@ -100,14 +108,11 @@ fn report_overflow(stack: &Stack, fault: &Fault, facts: Option<GoroutineFacts>) 
     let limit = stack.size();
     match facts {
         Some(facts) => report(format_args!(
-            "runtime: stack of goroutine {} exceeds its limit of {limit} bytes\n\
-             fatal error: stack overflow\n\n\
-             goroutine {} [running]:\n",
-            facts.id, facts.id
+            "runtime: stack of goroutine {} exceeds its limit of {limit} bytes\n",
+            facts.id
         )),
         None => report(format_args!(
-            "runtime: a goroutine's stack exceeds its limit of {limit} bytes\n\
-             fatal error: stack overflow\n\n",
+            "runtime: a goroutine's stack exceeds its limit of {limit} bytes\n"
         )),
     }
     report(format_args!(
@@ -120,11 +125,12 @@ fn report_overflow(stack: &Stack, fault: &Fault, facts: Option<GoroutineFacts>) 
     ));
     if let Some(site) = facts.and_then(|facts| facts.created_at) {
         match facts.and_then(|facts| facts.created_by) {
-            Some(creator) => report(format_args!("created at {site} by goroutine {creator}\n")),
-            None => report(format_args!("created at {site}\n")),
+            Some(creator) => report(format_args!("\tcreated at {site} by goroutine {creator}\n")),
+            None => report(format_args!("\tcreated at {site}\n")),
         }
     }
     report(format_args!(
-        "Builder::stack_size gives goroutines larger stacks, up to 8 MiB\n"
+        "\tBuilder::stack_size gives goroutines larger stacks, up to 8 MiB\n\
+         fatal error: stack overflow\n"
     ));
 }

@@ -3,7 +3,7 @@
 
 #![cfg(not(loom))]
 
-use super::guard::{self, GoroutineFacts};
+use super::guard::{self, GoroutineFacts, Teller};
 use super::{Stack, StackPool};
 use crate::sys::signal::{self, AlternateStack};
 use crate::test_child;
@@ -142,7 +142,11 @@ fn access_to_another_guard(_: &Stack) -> usize {
 }
 
 fn child(case: &str) {
-    guard::report_overflows(describe).unwrap();
+    guard::report_overflows(&Teller {
+        describe,
+        print_all: |_| signal::write_stderr(b"all goroutines\n"),
+    })
+    .unwrap();
     let alternate = AlternateStack::install().unwrap();
     match case {
         "recursion" => overflow(recursion),
@@ -193,7 +197,10 @@ fn an_overflow_is_reported() {
             text.contains("stack of goroutine 17 exceeds its limit of "),
             "{text}"
         );
-        assert!(text.contains("\nfatal error: stack overflow\n"), "{text}");
+        assert!(
+            text.ends_with("\nfatal error: stack overflow\n\nall goroutines\n"),
+            "{text}"
+        );
         assert!(
             text.contains("created at gmp-runtime/src/stack/overflow_tests.rs:"),
             "{text}"

@@ -38,6 +38,39 @@ mod portable;
 #[cfg(not(all(target_arch = "x86_64", not(gmp_portable_switch))))]
 pub(crate) use portable::{Context, back, enter, leave, leave_to_scheduler, switch};
 
+/// Where code goes on, and its frame: what a walk over the frames of a stack begins with.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Registers {
+    pub(crate) pc: usize,
+    pub(crate) sp: usize,
+    /// The frame pointer, of code that has one.
+    pub(crate) fp: usize,
+}
+
+/// Where the caller is; `None` on a processor that is not known here.
+#[inline(always)]
+pub(crate) fn registers() -> Option<Registers> {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let (pc, sp, fp): (usize, usize, usize);
+        // SAFETY: reads registers.
+        unsafe {
+            std::arch::asm!(
+                "lea {}, [rip]",
+                "mov {}, rsp",
+                "mov {}, rbp",
+                out(reg) pc,
+                out(reg) sp,
+                out(reg) fp,
+                options(nomem, nostack, preserves_flags)
+            );
+        }
+        Some(Registers { pc, sp, fp })
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    None
+}
+
 /// Where the stack pointer is.
 #[inline(always)]
 pub(crate) fn stack_pointer() -> usize {

@@ -8,6 +8,7 @@ use std::cell::{Cell, UnsafeCell};
 use std::num::NonZeroUsize;
 use std::ptr::{self, NonNull};
 
+use super::Registers;
 use corosensei::stack::{Stack, StackPointer};
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
@@ -85,6 +86,19 @@ impl Context {
             }
             *self.routine.get() = Some(routine);
         }
+    }
+
+    /// Where it goes on: corosensei does not say.
+    pub(crate) fn suspended_at(&self, _word: impl Fn(usize) -> Option<usize>) -> Option<Registers> {
+        None
+    }
+
+    /// It is left for good.
+    pub(crate) fn forget(&self) {}
+
+    /// Where its stack ends: corosensei does not say.
+    pub(crate) fn stack_pointer(&self) -> usize {
+        0
     }
 
     /// Suspends the running goroutine, which is this one.

@@ -25,13 +25,14 @@
 //! in registers: nothing. All registers but rbx, rbp and rsp are declared as clobbered, so the
 //! compiler itself keeps what it needs, and only that.
 
-use std::cell::Cell;
+use super::Registers;
+use crate::prim::process_wide::{AtomicUsize, Ordering};
 
 /// A suspended flow of control.
 #[derive(Debug)]
 pub(crate) struct Context {
-    /// Where its stack ends while it is suspended; meaningless while it runs.
-    stack_pointer: Cell<usize>,
+    /// Where its stack ends while it is suspended; meaningless while it runs. Dumps read it at any time.
+    stack_pointer: AtomicUsize,
 }
 
 /// What the first switch to a goroutine calls.
@@ -41,7 +42,7 @@ impl Context {
     /// A context that nothing is suspended in yet.
     pub(crate) const fn new() -> Context {
         Context {
-            stack_pointer: Cell::new(0),
+            stack_pointer: AtomicUsize::new(0),
         }
     }
 
@@ -59,8 +60,35 @@ impl Context {
             words.add(1).write(entry as *const () as usize);
             words.add(2).write(0);
             words.add(3).write(0);
-            self.stack_pointer.set(words as usize);
+            // ordering: Relaxed: whoever switches to it got it through a queue; dumps take a snapshot.
+            self.stack_pointer.store(words as usize, Ordering::Relaxed);
         }
+    }
+
+    /// Where it goes on, if it is suspended on the stack that `word` reads: for dumps. While it runs or is
+    /// resumed the answer is of no use, and does no harm.
+    pub(crate) fn suspended_at(&self, word: impl Fn(usize) -> Option<usize>) -> Option<Registers> {
+        // ordering: Relaxed: a snapshot.
+        let sp = self.stack_pointer.load(Ordering::Relaxed);
+        Some(Registers {
+            pc: word(sp)?,
+            fp: word(sp + 16)?,
+            // The three words of the picture are popped before the code goes on.
+            sp: sp + 24,
+        })
+    }
+
+    /// It is left for good: a dump finds nothing here.
+    #[inline(always)]
+    pub(crate) fn forget(&self) {
+        // ordering: Relaxed: a snapshot.
+        self.stack_pointer.store(0, Ordering::Relaxed);
+    }
+
+    /// Where its stack ends.
+    pub(crate) fn stack_pointer(&self) -> usize {
+        // ordering: Relaxed: a snapshot.
+        self.stack_pointer.load(Ordering::Relaxed)
     }
 }
 
@@ -104,7 +132,8 @@ pub(crate) unsafe fn switch(from: &Context, to: &Context) {
             "pop rbx",
             "pop rbp",
             inlateout("rdi") from.stack_pointer.as_ptr() => _,
-            inlateout("rsi") to.stack_pointer.get() => _,
+            // ordering: Relaxed: the target was got through a queue, after it was left.
+            inlateout("rsi") to.stack_pointer.load(Ordering::Relaxed) => _,
             out("rax") _, out("rcx") _, out("rdx") _,
             out("r12") _, out("r13") _, out("r14") _, out("r15") _,
             clobber_abi("sysv64"),

@@ -4,6 +4,7 @@
 
 #[cfg(not(loom))]
 use crate::prim::atomic::AtomicU32;
+use crate::prim::process_wide::AtomicU32 as ProcessWord;
 
 /// Why [`wait`] came back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +53,33 @@ pub(crate) fn wait(word: &AtomicU32, expected: u32, timeout_ns: Option<u64>) -> 
         // EINVAL and EFAULT are impossible for a valid word and a normalised time.
         errno => crate::fatal!("futex wait failed with error number {errno}"),
     }
+}
+
+/// Sleeps while `word` holds `expected`. For a word of the process, which belongs to no model.
+pub(crate) fn wait_process_wide(word: &ProcessWord, expected: u32) {
+    // SAFETY: the word is valid for the whole call; FUTEX_WAIT only reads it.
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
+            expected,
+            std::ptr::null::<libc::timespec>(),
+        )
+    };
+}
+
+/// Wakes everybody who sleeps on a word of the process.
+pub(crate) fn wake_process_wide(word: &ProcessWord) {
+    // SAFETY: FUTEX_WAKE uses the address as a key only.
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
+            i32::MAX,
+        )
+    };
 }
 
 /// Wakes at most `count` threads that wait on `word`; the number woken.

@@ -8,6 +8,7 @@ pub(crate) mod futex;
 pub(crate) mod mapping;
 pub(crate) mod memory;
 pub(crate) mod memory_barrier;
+pub(crate) mod modules;
 pub(crate) mod signal;
 pub(crate) mod thread;
 pub(crate) mod tsc;

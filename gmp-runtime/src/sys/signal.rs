@@ -2,7 +2,7 @@
 
 use super::check;
 use super::memory::Reservation;
-use crate::prim::process_wide::{AtomicPtr, Ordering};
+use crate::prim::process_wide::{AtomicPtr, AtomicU32, Ordering};
 use std::io;
 use std::ptr::{NonNull, null_mut};
 
@@ -189,6 +189,72 @@ unsafe fn stack_pointer_of(context: *const libc::ucontext_t) -> usize {
         let _ = machine;
         0
     }
+}
+
+static QUIT_WORD: AtomicPtr<AtomicU32> = AtomicPtr::new(null_mut());
+static QUIT_BIT: AtomicU32 = AtomicU32::new(0);
+
+/// From now on SIGQUIT sets `bit` in `word` and wakes whoever sleeps on it, once: the second one does what it
+/// does by default. Where the program has a handler, or ignores the signal, nothing changes.
+///
+/// # Errors
+///
+/// When the kernel refuses.
+pub(crate) fn wake_on_quit(word: &'static AtomicU32, bit: u32) -> io::Result<()> {
+    // SAFETY: all-zero is a valid `sigaction`.
+    let mut present: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: a null new action only reads the present one into a local variable.
+    check(unsafe { libc::sigaction(libc::SIGQUIT, std::ptr::null(), &mut present) })?;
+    if present.sa_sigaction != libc::SIG_DFL {
+        return Ok(());
+    }
+    // ordering: Release; pairs with the Acquire load in `on_quit`.
+    QUIT_WORD.store(std::ptr::from_ref(word).cast_mut(), Ordering::Release);
+    // ordering: Relaxed: the handler is installed after this.
+    QUIT_BIT.store(bit, Ordering::Relaxed);
+    // SAFETY: all-zero is valid, as above.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = on_quit as *const () as usize;
+    action.sa_flags = libc::SA_RESTART | libc::SA_ONSTACK | libc::SA_RESETHAND;
+    // SAFETY: `on_quit` has the signature of a handler and is async-signal-safe.
+    check(unsafe { libc::sigaction(libc::SIGQUIT, &action, null_mut()) }).map(drop)
+}
+
+extern "C" fn on_quit(_signal: libc::c_int) {
+    // SAFETY: errno belongs to this thread.
+    let errno = unsafe { *libc::__errno_location() };
+    // ordering: Acquire; pairs with the store in `wake_on_quit`.
+    let word = QUIT_WORD.load(Ordering::Acquire);
+    // SAFETY: null, or from a reference that lives as long as the process.
+    if let Some(word) = unsafe { word.as_ref() } {
+        // ordering: Release; pairs with the Acquire load of whoever sleeps on the word. Relaxed for the bit,
+        // which was stored before this handler was installed.
+        word.fetch_or(QUIT_BIT.load(Ordering::Relaxed), Ordering::Release);
+        super::futex::wake_process_wide(word);
+    }
+    // SAFETY: as above.
+    unsafe { *libc::__errno_location() = errno };
+}
+
+/// SIGQUIT does again what it does by default, if it is still [`wake_on_quit`]'s.
+pub(crate) fn stop_waking_on_quit() {
+    // SAFETY: all-zero is a valid `sigaction`: the default one.
+    let (mut present, default): (libc::sigaction, libc::sigaction) =
+        unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
+    // SAFETY: both actions are local variables.
+    unsafe {
+        if libc::sigaction(libc::SIGQUIT, std::ptr::null(), &mut present) == 0
+            && present.sa_sigaction == on_quit as *const () as usize
+        {
+            libc::sigaction(libc::SIGQUIT, &default, null_mut());
+        }
+    }
+}
+
+/// Sends SIGQUIT to the process.
+pub(crate) fn raise_quit() {
+    // SAFETY: numbers only.
+    unsafe { libc::kill(libc::getpid(), libc::SIGQUIT) };
 }
 
 /// Writes all bytes to standard error as far as it takes them. Async-signal-safe; keeps `errno`.

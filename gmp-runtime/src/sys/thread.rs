@@ -1,7 +1,9 @@
 //! Facts about the calling thread and process, and the processors they may use.
 
 use super::check;
+use crate::prim::process_wide::{AtomicUsize, Ordering};
 use std::io;
+use std::thread::{Builder, JoinHandle};
 
 #[cfg_attr(not(test), allow(dead_code, reason = "what tests look at"))]
 /// The kernel's number of the calling thread. Async-signal-safe.
@@ -48,6 +50,45 @@ pub(crate) fn available_cpus() -> io::Result<usize> {
 /// How many threads the process has; `None` where `/proc` does not say.
 pub(crate) fn thread_count() -> Option<usize> {
     Some(std::fs::read_dir("/proc/self/task").ok()?.count())
+}
+
+/// How many [`CountedThread`]s there are.
+static COUNTED: AtomicUsize = AtomicUsize::new(0);
+
+/// A thread of ours that belongs to no runtime; counted, so that it can be told from the program's.
+#[derive(Debug)]
+pub(crate) struct CountedThread(JoinHandle<()>);
+
+impl CountedThread {
+    /// Makes a thread that does `work`.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel gives no thread.
+    pub(crate) fn spawn(name: &str, work: fn()) -> io::Result<CountedThread> {
+        // ordering: Relaxed: counted before it is made.
+        COUNTED.fetch_add(1, Ordering::Relaxed);
+        let made = Builder::new().name(name.into()).spawn(work);
+        if made.is_err() {
+            // ordering: Relaxed: it was never there.
+            COUNTED.fetch_sub(1, Ordering::Relaxed);
+        }
+        made.map(CountedThread)
+    }
+
+    /// Waits until it has ended.
+    pub(crate) fn join(self) -> std::thread::Result<()> {
+        let result = self.0.join();
+        // ordering: Relaxed: it is gone.
+        COUNTED.fetch_sub(1, Ordering::Relaxed);
+        result
+    }
+
+    /// How many there are.
+    pub(crate) fn count() -> usize {
+        // ordering: Relaxed: a thread is counted before it is made.
+        COUNTED.load(Ordering::Relaxed)
+    }
 }
 
 /// Ends the process at once: no destructors, no flushing.

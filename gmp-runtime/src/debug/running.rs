@@ -1,0 +1,135 @@
+//! The runtimes of the process that run, for whoever wants to see all goroutines; and SIGQUIT.
+//!
+//! The handler of the signal only wakes a thread that is there for it: names for frames cannot be found in a
+//! handler. The thread comes and goes, with the handler, with the first runtime that runs and the last one.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::debug::dump::{self, Frames};
+use crate::fatal::report;
+use crate::prim::process_wide::{AtomicU32, Ordering};
+use crate::sched::current;
+use crate::sched::{Sched, Visit};
+use crate::sys::thread::{CountedThread, exit_now};
+use crate::sys::{futex, signal};
+
+/// The exit code after SIGQUIT, as in Go.
+const EXIT_CODE: i32 = 2;
+
+static RUNNING: Mutex<Vec<&'static Sched>> = Mutex::new(Vec::new());
+
+fn running() -> MutexGuard<'static, Vec<&'static Sched>> {
+    RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A runtime runs while this lives.
+#[derive(Debug)]
+pub(crate) struct Running(&'static Sched);
+
+impl Running {
+    /// `sched` runs.
+    pub(crate) fn begin(sched: &'static Sched) -> Running {
+        let mut watcher = watcher();
+        running().push(sched);
+        if watcher.is_none() {
+            *watcher = start_watcher();
+        }
+        Running(sched)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let mut watcher = watcher();
+        let is_last = {
+            let mut running = running();
+            running.retain(|other| !std::ptr::eq(*other, self.0));
+            running.is_empty()
+        };
+        if is_last && let Some(thread) = watcher.take() {
+            signal::stop_waking_on_quit();
+            // ordering: Release; pairs with the Acquire in `watch`.
+            REQUESTS.fetch_or(STOP, Ordering::Release);
+            futex::wake_process_wide(&REQUESTS);
+            // A panic in it has printed its message.
+            let _ = thread.join();
+            // ordering: Relaxed: nobody else uses the word.
+            REQUESTS.store(0, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The runtimes that run, each kept while its visit lives.
+fn visit_all() -> Vec<(&'static Sched, Visit)> {
+    running()
+        .iter()
+        .map(|sched| (*sched, Visit::new(sched)))
+        .collect()
+}
+
+/// Every goroutine of the process as text: see [`debug::dump`](crate::debug::dump()).
+pub(super) fn dump() -> String {
+    let me = current::goroutine();
+    let mut frames = Frames::new();
+    let mut text = String::new();
+    let mut is_first = true;
+    for (sched, _visit) in visit_all() {
+        if me.is_some_and(|me| !std::ptr::eq(me.sched, sched)) {
+            continue;
+        }
+        if !std::mem::take(&mut is_first) {
+            text.push('\n');
+        }
+        // Writing to a string does not fail.
+        let _ = dump::write(sched, me, Some(&mut frames), &mut text);
+    }
+    text
+}
+
+/// What the watcher is to do; the word that it sleeps on.
+static REQUESTS: AtomicU32 = AtomicU32::new(0);
+/// SIGQUIT came.
+const QUIT: u32 = 1;
+/// The last runtime has ended.
+const STOP: u32 = 2;
+
+/// The thread that answers SIGQUIT, while a runtime runs. Locked before [`RUNNING`].
+fn watcher() -> MutexGuard<'static, Option<CountedThread>> {
+    static WATCHER: Mutex<Option<CountedThread>> = Mutex::new(None);
+    WATCHER.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// From now on SIGQUIT is answered, unless the program has a handler of its own or ignores it. Without the
+/// thread or the handler the signal does what it does by default.
+fn start_watcher() -> Option<CountedThread> {
+    let thread = CountedThread::spawn("gmp-sigquit", watch).ok()?;
+    let _ = signal::wake_on_quit(&REQUESTS, QUIT);
+    Some(thread)
+}
+
+/// The watcher.
+fn watch() {
+    loop {
+        // ordering: Acquire; pairs with the Release in the handler and in the drop of `Running`.
+        match REQUESTS.load(Ordering::Acquire) {
+            0 => futex::wait_process_wide(&REQUESTS, 0),
+            requests if requests & QUIT != 0 => return answer_quit(),
+            _ => return,
+        }
+    }
+}
+
+/// Prints all goroutines and ends the process.
+fn answer_quit() {
+    let all = visit_all();
+    if all.is_empty() {
+        // The handler is gone with the first signal: this one ends the process as if we had not been there.
+        return signal::raise_quit();
+    }
+    report(format_args!("SIGQUIT: quit\n\n"));
+    let mut frames = Frames::new();
+    for (sched, _visit) in &all {
+        dump::print(sched, None, Some(&mut frames));
+    }
+    exit_now(EXIT_CODE)
+}
