@@ -14,9 +14,9 @@ const DEFAULT_STACK_SIZE: usize = 256 << 10;
 
 /// The names in `GMPDEBUG` that have an effect in this version.
 const SUPPORTED: &[&str] = if cfg!(feature = "trace") {
-    &["schedtrace", "trace"]
+    &["schedtrace", "scheddetail", "trace"]
 } else {
-    &["schedtrace"]
+    &["schedtrace", "scheddetail"]
 };
 
 /// Builds a [`Runtime`].

@@ -37,6 +37,7 @@
 //! | [`yield_now`] | no: it stays runnable | no | no |
 //! | [`go`], [`Sender::try_send`], [`Receiver::try_recv`], [`Goroutine::unpark`] | no | no | no |
 //! | [`trace::start`], [`trace::stop`] | yes | yes | yes |
+//! | [`debug::dump`](debug::dump()) | yes | yes | yes |
 //! | a blocking call of std (`File::read`, `std::sync::Mutex::lock`, …) | yes | yes | yes |
 //!
 //! # Guarantees
@@ -54,8 +55,15 @@
 //! # Environment
 //!
 //! `GMPMAXPROCS=N`: the number of Ps, unless the program sets it. `GMPDEBUG=name=value,…`: `trace=FILE`
-//! records into a file, `schedtrace=MS` prints Go's `SCHED` line every so many milliseconds. What is not
+//! records into a file, `schedtrace=MS` prints Go's `SCHED` line every so many milliseconds, with `scheddetail=1`
+//! also one for each P, M and goroutine. What is not
 //! understood there is one line on standard error, and never stops a program.
+//!
+//! # Looking inside
+//!
+//! [`debug::dump`](debug::dump()) gives every goroutine as text, with what it waits for, since when, and where.
+//! SIGQUIT (`kill -QUIT`, `^\`) prints the same to standard error and ends the process with exit code 2, as
+//! Go does, unless the program handles or ignores that signal.
 //!
 //! # Migration
 //!
@@ -74,6 +82,7 @@ mod fatal;
 mod goroutine;
 mod local;
 mod lock;
+mod metrics;
 #[allow(unused_imports, dead_code, reason = "a facade offers the whole set")]
 mod prim;
 mod procs;
@@ -82,6 +91,7 @@ mod sched;
 pub mod select;
 mod spawn;
 mod stack;
+mod stats;
 mod switch;
 pub mod sync;
 mod sys;
@@ -100,6 +110,7 @@ pub use chan::{
 pub use defer::{Deferred, goexit};
 pub use goroutine::{Goroutine, current, park, proc_id, yield_now};
 pub use local::LocalKey;
+pub use metrics::{Histogram as MetricHistogram, Metrics, Value as MetricValue, metrics};
 pub use runtime::Runtime;
 pub use select::Select;
 pub use spawn::{JoinHandle, go};

@@ -101,7 +101,7 @@ impl Runtime {
         // SAFETY: `main` borrows from this frame, which stays until the scheduler has ended; a
         // goroutine that could not be ended never runs again.
         unsafe { make_main(&m0, main, site) };
-        let helpers = start_helpers(sched, self.config.schedtrace_ms);
+        let helpers = start_helpers(sched, &self.config);
         worker::run(m0);
         drop(running);
         for helper in helpers {
@@ -151,13 +151,16 @@ unsafe fn make_main<F: FnOnce() + Send>(m0: &M, main: F, site: &'static Location
 }
 
 /// Starts the threads that are no Ms.
-fn start_helpers(sched: &'static Sched, schedtrace_ms: Option<u64>) -> Vec<thread::JoinHandle<()>> {
+fn start_helpers(sched: &'static Sched, config: &Config) -> Vec<thread::JoinHandle<()>> {
     let mut helpers = Vec::new();
     match sched.spawn_helper("gmp-spawner", move || worker::spawner(sched)) {
         Ok(thread) => helpers.push(thread),
         Err(error) => fatal!("no thread for the spawner: {error}"),
     }
-    match sched.spawn_helper("gmp-sysmon", move || sysmon::run(sched, schedtrace_ms)) {
+    let (schedtrace_ms, detail) = (config.schedtrace_ms, config.scheddetail);
+    match sched.spawn_helper("gmp-sysmon", move || {
+        sysmon::run(sched, schedtrace_ms, detail)
+    }) {
         Ok(thread) => helpers.push(thread),
         Err(error) => fatal!("no thread for sysmon: {error}"),
     }

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use common::{child, child_case, stderr, succeed};
-use gmp_runtime::{Runtime, go, sleep, yield_now};
+use gmp_runtime::{Runtime, go, park, sleep, yield_now};
 
 /// The number of Ps is how many goroutines can wait for each other without giving up theirs.
 fn ps_in_use(expected: usize) -> usize {
@@ -136,6 +136,113 @@ fn what_gmpdebug_does_not_understand_is_said_and_stops_nothing() {
         checked += 1;
     }
     assert_eq!(checked, 8);
+}
+
+/// What a line of the detailed form has after `  P0:`, in this order.
+const P_FIELDS: &[&str] = &[
+    "status",
+    "schedtick",
+    "syscalltick",
+    "m",
+    "runqsize",
+    "gfreecnt",
+    "timerslen",
+];
+const M_FIELDS: &[&str] = &[
+    "p",
+    "curg",
+    "mallocing",
+    "throwing",
+    "preemptoff",
+    "locks",
+    "dying",
+    "spinning",
+    "blocked",
+    "lockedg",
+];
+const G_FIELDS: &[&str] = &["status", "m", "lockedm"];
+const SCHED_FIELDS: &[&str] = &[
+    "gomaxprocs",
+    "idleprocs",
+    "threads",
+    "spinningthreads",
+    "needspinning",
+    "idlethreads",
+    "runqueue",
+    "gcwaiting",
+    "nmidlelocked",
+    "stopwait",
+    "sysmonwait",
+];
+
+/// The values of `names` in `text`, which has them in this order and nothing else.
+fn fields<'a>(text: &'a str, names: &[&str]) -> Option<Vec<&'a str>> {
+    let mut rest = text;
+    let mut values = Vec::new();
+    for (index, name) in names.iter().enumerate() {
+        rest = rest.strip_prefix(name)?.strip_prefix('=')?;
+        let end = match names.get(index + 1) {
+            Some(next) => rest.find(&format!(" {next}="))?,
+            None => rest.len(),
+        };
+        values.push(&rest[..end]);
+        rest = rest[end..].trim_start();
+    }
+    rest.is_empty().then_some(values)
+}
+
+#[test]
+fn scheddetail_prints_every_p_m_and_goroutine_as_go_does() {
+    const NAME: &str = "scheddetail_prints_every_p_m_and_goroutine_as_go_does";
+    if child_case().is_some() {
+        let runtime = Runtime::builder().procs(2).build().unwrap();
+        // SAFETY: nothing of a thread lives across calls that may park.
+        unsafe {
+            runtime.run(|| {
+                go(park);
+                let (_sender, receiver) = gmp_runtime::channel::<u8>(0);
+                go(move || receiver.recv());
+                sleep(Duration::from_millis(200));
+            });
+        }
+        return;
+    }
+    let output = run_case(NAME, "run", &[("GMPDEBUG", "schedtrace=20,scheddetail=1")]);
+    let text = stderr(&output);
+    let mut counts = (0, 0, 0, 0);
+    for line in text.lines() {
+        let parsed = if let Some(rest) = line.strip_prefix("SCHED ") {
+            counts.0 += 1;
+            let (ms, rest) = rest.split_once("ms: ").unwrap();
+            assert!(ms.parse::<u64>().is_ok());
+            fields(rest, SCHED_FIELDS)
+        } else {
+            let (who, rest) = line.split_once(": ").unwrap();
+            let (count, names) = match &who[..3] {
+                "  P" => (&mut counts.1, P_FIELDS),
+                "  M" => (&mut counts.2, M_FIELDS),
+                "  G" => (&mut counts.3, G_FIELDS),
+                _ => panic!("{line}"),
+            };
+            *count += 1;
+            assert!(who[3..].parse::<u64>().is_ok(), "{line}");
+            fields(rest, names)
+        };
+        assert!(parsed.is_some(), "{line}");
+    }
+    assert!(counts.0 >= 3, "{text}");
+    assert_eq!(counts.1, 2 * counts.0, "two Ps each time: {text}");
+    assert!(counts.2 >= counts.0 && counts.3 >= counts.0, "{text}");
+    // Once all three wait, they are shown so.
+    for status in [
+        "status=4(park)",
+        "status=4(chan receive)",
+        "status=4(sleep)",
+    ] {
+        assert!(text.contains(status), "{status} in {text}");
+    }
+    assert!(text.contains("  G1: status="), "{text}");
+    assert!(text.contains(" timerslen=1"), "{text}");
 }
 
 /// A line of schedtrace.

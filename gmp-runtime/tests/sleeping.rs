@@ -305,3 +305,43 @@ fn no_time_is_a_yield_and_the_longest_time_is_no_trap() {
 fn on_a_thread_it_sleeps_too() {
     sleep_checked(Duration::from_millis(2));
 }
+
+/// A sleeper is woken though the one idle M that keeps the time began to sleep, until a later deadline, while
+/// every P ran.
+#[test]
+fn a_deadline_of_a_busy_moment_reaches_the_one_who_keeps_the_time() {
+    const ROUNDS: usize = 300;
+    run(2, || {
+        let far_is_over = Arc::new(AtomicBool::new(false));
+        let far = {
+            let far_is_over = Arc::clone(&far_is_over);
+            go(move || {
+                sleep(Duration::from_secs(60));
+                far_is_over.store(true, SeqCst);
+            })
+        };
+        for _ in 0..ROUNDS {
+            // Nobody runs: somebody keeps the time.
+            sleep(Duration::from_micros(300));
+            let running = Arc::new(AtomicUsize::new(0));
+            let both: Vec<_> = (0..2)
+                .map(|_| {
+                    let running = Arc::clone(&running);
+                    go(move || {
+                        running.fetch_add(1, SeqCst);
+                        while running.load(SeqCst) < 2 {
+                            std::hint::spin_loop();
+                        }
+                        sleep(Duration::from_micros(200));
+                    })
+                })
+                .collect();
+            both.into_iter().for_each(|one| one.join().unwrap());
+            assert!(
+                !far_is_over.load(SeqCst),
+                "a sleeper of 200 µs was forgotten"
+            );
+        }
+        drop(far);
+    });
+}

@@ -1,10 +1,13 @@
-//! The line about the scheduler that `GMPDEBUG=schedtrace=MS` prints: Go's, field by field.
+//! The lines about the scheduler that `GMPDEBUG=schedtrace=MS` prints, and with `scheddetail=1` those about
+//! each P, M and G: Go's, field by field.
 //!
-//! Tools that read Go's line read ours. This file only formats: a snapshot goes in, text comes out.
+//! Tools that read Go's lines read ours. This file only formats: a snapshot goes in, text comes out. What a
+//! field of Go's has no meaning for here (`mallocing`, `throwing`, `preemptoff`, `dying`) has the value that
+//! it has in Go when nothing is wrong.
 //!
 //! # Not here
 //!
-//! Taking the snapshot and printing (sysmon does both); the detailed form.
+//! Taking the snapshot and printing: sysmon does both.
 
 use std::fmt;
 
@@ -27,6 +30,119 @@ pub(crate) struct Snapshot<'a> {
     pub(crate) run_queue: u32,
     /// Each P in order.
     pub(crate) ps: &'a [PSnapshot],
+    /// What comes instead of the figures of each P when lines of their own follow.
+    pub(crate) detail: Option<Detail>,
+}
+
+/// The end of the first line of the detailed form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Detail {
+    /// Whether somebody stops the world.
+    pub(crate) gc_waiting: bool,
+    /// Ms that wait for the goroutine that is locked to them.
+    pub(crate) locked_idle_threads: u32,
+    /// Ps that have not stopped yet.
+    pub(crate) stop_wait: u32,
+    /// Whether the monitor sleeps until it is woken.
+    pub(crate) sysmon_waits: bool,
+}
+
+/// A number, or `nil` for none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct OrNil(pub(crate) Option<u64>);
+
+impl fmt::Display for OrNil {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(number) => write!(f, "{number}"),
+            None => f.write_str("nil"),
+        }
+    }
+}
+
+/// A P in the detailed form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PLine {
+    pub(crate) id: u32,
+    /// 0 idle, 1 running.
+    pub(crate) status: u32,
+    pub(crate) sched_tick: u32,
+    pub(crate) syscall_tick: u32,
+    pub(crate) m: OrNil,
+    pub(crate) run_queue: u32,
+    pub(crate) free_goroutines: u32,
+    pub(crate) timers: u32,
+}
+
+impl fmt::Display for PLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "  P{}: status={} schedtick={} syscalltick={} m={} runqsize={} gfreecnt={} timerslen={}",
+            self.id,
+            self.status,
+            self.sched_tick,
+            self.syscall_tick,
+            self.m,
+            self.run_queue,
+            self.free_goroutines,
+            self.timers,
+        )
+    }
+}
+
+/// An M in the detailed form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct MLine {
+    pub(crate) id: u64,
+    pub(crate) p: OrNil,
+    /// The goroutine that runs there.
+    pub(crate) current: OrNil,
+    /// How many reasons there are not to stop it.
+    pub(crate) locks: u32,
+    pub(crate) spinning: bool,
+    /// Whether it sleeps.
+    pub(crate) blocked: bool,
+    pub(crate) locked_goroutine: OrNil,
+}
+
+impl fmt::Display for MLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "  M{}: p={} curg={} mallocing=0 throwing=0 preemptoff= locks={} dying=0 spinning={} \
+             blocked={} lockedg={}",
+            self.id,
+            self.p,
+            self.current,
+            self.locks,
+            self.spinning,
+            self.blocked,
+            self.locked_goroutine,
+        )
+    }
+}
+
+/// A goroutine in the detailed form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct GLine {
+    pub(crate) id: u64,
+    /// The number of its state, which is Go's.
+    pub(crate) status: u32,
+    /// Empty when it does not wait.
+    pub(crate) wait_reason: &'static str,
+    pub(crate) m: OrNil,
+    pub(crate) locked_m: OrNil,
+}
+
+impl fmt::Display for GLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "  G{}: status={}({}) m={} lockedm={}",
+            self.id, self.status, self.wait_reason, self.m, self.locked_m,
+        )
+    }
 }
 
 /// One P at that moment.
@@ -44,7 +160,7 @@ impl fmt::Display for Snapshot<'_> {
         write!(
             f,
             "SCHED {}ms: gomaxprocs={} idleprocs={} threads={} spinningthreads={} \
-             needspinning={} idlethreads={} runqueue={} [",
+             needspinning={} idlethreads={} runqueue={}",
             self.elapsed_ms,
             self.ps.len(),
             self.idle_ps,
@@ -54,6 +170,17 @@ impl fmt::Display for Snapshot<'_> {
             self.idle_threads,
             self.run_queue,
         )?;
+        if let Some(detail) = &self.detail {
+            return write!(
+                f,
+                " gcwaiting={} nmidlelocked={} stopwait={} sysmonwait={}",
+                detail.gc_waiting,
+                detail.locked_idle_threads,
+                detail.stop_wait,
+                detail.sysmon_waits,
+            );
+        }
+        f.write_str(" [")?;
         for p in self.ps {
             write!(f, " {}", p.run_queue)?;
         }
@@ -90,6 +217,7 @@ mod tests {
             idle_threads: 2,
             run_queue: 17,
             ps: &ps,
+            detail: None,
         };
         assert_eq!(
             snapshot.to_string(),
@@ -113,11 +241,69 @@ mod tests {
             idle_threads: 0,
             run_queue: 0,
             ps: &ps,
+            detail: None,
         };
         assert_eq!(
             snapshot.to_string(),
             "SCHED 0ms: gomaxprocs=1 idleprocs=0 threads=2 spinningthreads=0 needspinning=0 \
              idlethreads=0 runqueue=0 [ 0 ] schedticks=[ 0 ]"
+        );
+        let detailed = Snapshot {
+            detail: Some(Detail {
+                gc_waiting: false,
+                locked_idle_threads: 1,
+                stop_wait: 0,
+                sysmon_waits: true,
+            }),
+            ..snapshot
+        };
+        assert_eq!(
+            detailed.to_string(),
+            "SCHED 0ms: gomaxprocs=1 idleprocs=0 threads=2 spinningthreads=0 needspinning=0 \
+             idlethreads=0 runqueue=0 gcwaiting=false nmidlelocked=1 stopwait=0 sysmonwait=true"
+        );
+    }
+
+    #[test]
+    fn the_lines_of_the_detailed_form_are_gos() {
+        let p = PLine {
+            id: 0,
+            status: 1,
+            sched_tick: 12,
+            syscall_tick: 3,
+            m: OrNil(Some(4)),
+            run_queue: 2,
+            free_goroutines: 31,
+            timers: 1,
+        };
+        assert_eq!(
+            p.to_string(),
+            "  P0: status=1 schedtick=12 syscalltick=3 m=4 runqsize=2 gfreecnt=31 timerslen=1"
+        );
+        let m = MLine {
+            id: 4,
+            p: OrNil(Some(0)),
+            current: OrNil(None),
+            locks: 0,
+            spinning: false,
+            blocked: true,
+            locked_goroutine: OrNil(None),
+        };
+        assert_eq!(
+            m.to_string(),
+            "  M4: p=0 curg=nil mallocing=0 throwing=0 preemptoff= locks=0 dying=0 spinning=false \
+             blocked=true lockedg=nil"
+        );
+        let g = GLine {
+            id: 18,
+            status: 4,
+            wait_reason: "chan receive",
+            m: OrNil(None),
+            locked_m: OrNil(None),
+        };
+        assert_eq!(
+            g.to_string(),
+            "  G18: status=4(chan receive) m=nil lockedm=nil"
         );
     }
 }

@@ -9,6 +9,7 @@ use crate::sched::m::M;
 use crate::sched::p::P;
 use crate::sched::refs::{GRef, PRef};
 use crate::sched::{deadlock, steal, timers};
+use crate::sys::clock::monotonic_ns;
 use crate::trace::marks::{Found, Leave};
 
 /// Every so many turns of a P the global queue comes first (Go's `schedule`: 61).
@@ -55,11 +56,21 @@ fn needs_thought(m: &M, p: &P) -> bool {
         || p.timers_may_be_due()
 }
 
+/// Counts how long `g` was runnable.
+#[cold]
+fn count_latency(p: &P, g: GRef) {
+    let since = g.runnable_since.replace(0);
+    p.latencies.record(monotonic_ns().saturating_sub(since));
+}
+
 /// Makes `g`, which was taken from a queue, the one that runs on `m` with `p`.
 #[inline(always)]
 pub(crate) fn start_here(m: &M, p: &P, g: GRef, inherits_slice: bool) {
     if !g.has_stack() {
         crate::sched::life::give_stack(p, g);
+    }
+    if g.runnable_since.get() != 0 {
+        count_latency(p, g);
     }
     p.count_start(inherits_slice);
     g.set_m(m.reference());

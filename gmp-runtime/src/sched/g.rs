@@ -242,6 +242,8 @@ pub(crate) struct G {
     pub(crate) joiner: Cell<Option<GRef>>,
     /// What it waits for, while it waits. Written by the owner.
     pub(crate) wait: ShownWait,
+    /// Since when it has been runnable, if that is measured; else 0. Owner's.
+    pub(crate) runnable_since: Cell<u64>,
     /// Whether it was unwinding when it last left its M. Owner's.
     pub(crate) unwinding: Cell<bool>,
     /// Values of goroutine-locals by the address of their key, oldest first: few, so a search is short. The
@@ -274,6 +276,7 @@ impl G {
             join: AtomicU32::new(0),
             joiner: Cell::new(None),
             wait: ShownWait::nothing(),
+            runnable_since: Cell::new(0),
             unwinding: Cell::new(false),
             locals: UnsafeCell::new(Vec::new()),
             permit: AtomicU32::new(0),

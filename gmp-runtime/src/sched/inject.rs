@@ -1,27 +1,38 @@
 //! Lists of goroutines linked through themselves: the global run queue and the free lists.
 
 use crate::sched::refs::GRef;
+use crate::sched::shown::ShownNumber;
 
 /// A first-in first-out list of goroutines. Putting one on it never allocates.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct GList {
     head: Option<GRef>,
     tail: Option<GRef>,
-    len: u32,
+    /// Others may read it at any time.
+    len: ShownNumber,
 }
 
 impl GList {
-    pub(crate) const fn new() -> GList {
+    pub(crate) fn new() -> GList {
         GList {
             head: None,
             tail: None,
-            len: 0,
+            len: ShownNumber::new(0),
         }
     }
 
     /// How many there are.
     pub(crate) fn len(&self) -> u32 {
-        self.len
+        self.len.get() as u32
+    }
+
+    /// The length of a list that others may be changing.
+    ///
+    /// # Safety
+    /// There is a list.
+    pub(crate) unsafe fn len_at(list: *const GList) -> u32 {
+        // SAFETY: the caller's contract; a reference to the length alone, which is atomic.
+        unsafe { &(*list).len }.get() as u32
     }
 
     /// Puts `g` last.
@@ -32,7 +43,7 @@ impl GList {
             None => self.head = Some(g),
         }
         self.tail = Some(g);
-        self.len += 1;
+        self.len.set(self.len.get() + 1);
     }
 
     /// Puts `g` first.
@@ -42,7 +53,7 @@ impl GList {
         if self.tail.is_none() {
             self.tail = Some(g);
         }
-        self.len += 1;
+        self.len.set(self.len.get() + 1);
     }
 
     /// Takes the first one.
@@ -53,7 +64,7 @@ impl GList {
             self.tail = None;
         }
         g.link.set(None);
-        self.len -= 1;
+        self.len.set(self.len.get() - 1);
         Some(g)
     }
 }

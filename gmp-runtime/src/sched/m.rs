@@ -8,6 +8,7 @@ use crate::sched::Sched;
 use crate::sched::g::G;
 use crate::sched::p::P;
 use crate::sched::refs::{GRef, MRef, PRef};
+use crate::sched::shown::ShownFlag;
 use crate::switch::Context;
 use crate::sys::futex;
 
@@ -50,7 +51,7 @@ pub(crate) struct M {
     /// This thread's own stack, while a goroutine runs.
     pub(crate) context: Context,
     /// Whether it looks for work that it does not know of. This M's; whoever wakes it sets it before.
-    pub(crate) spinning: Cell<bool>,
+    pub(crate) spinning: ShownFlag,
     /// The P that a waker gives. Written by the waker, taken by this M.
     next_p: AtomicPtr<P>,
     /// Counts wakes; the word this M sleeps on.
@@ -76,7 +77,7 @@ impl M {
             current: AtomicPtr::new(std::ptr::null_mut()),
             post: Cell::new(PostSwitch::Nothing),
             context: Context::new(),
-            spinning: Cell::new(false),
+            spinning: ShownFlag::new(false),
             next_p: AtomicPtr::new(std::ptr::null_mut()),
             parker: AtomicU32::new(0),
             idle_link: Cell::new(None),

@@ -119,6 +119,8 @@ pub(crate) struct Sched {
     pub(crate) spawner: Spawner,
     pub(crate) sysmon: sysmon::Sysmon,
     next_id: AtomicU64,
+    /// For how long goroutines have waited for mutexes, in nanoseconds.
+    mutex_wait_ns: AtomicU64,
     /// How many Ms there are. Written under the lock of `ms`.
     m_total: AtomicU32,
     /// Threads of the scheduler that are no Ms.
@@ -167,6 +169,7 @@ impl Sched {
             spawner: Spawner::new(),
             sysmon: sysmon::Sysmon::default(),
             next_id: AtomicU64::new(1),
+            mutex_wait_ns: AtomicU64::new(0),
             m_total: AtomicU32::new(0),
             helper_threads: AtomicU32::new(0),
             threads_wake: true,
@@ -220,6 +223,18 @@ impl Sched {
         self.stopping.store(true, Ordering::Release);
     }
 
+    /// A goroutine has waited `ns` nanoseconds for a mutex.
+    pub(crate) fn count_mutex_wait(&self, ns: u64) {
+        // ordering: Relaxed: a sum.
+        self.mutex_wait_ns.fetch_add(ns, Ordering::Relaxed);
+    }
+
+    /// For how long goroutines have waited for mutexes, in nanoseconds.
+    pub(crate) fn mutex_wait_ns(&self) -> u64 {
+        // ordering: Relaxed: a sum.
+        self.mutex_wait_ns.load(Ordering::Relaxed)
+    }
+
     // ---- Ms
 
     /// A new M, without a thread yet.
@@ -252,6 +267,11 @@ impl Sched {
     #[cfg(feature = "trace")]
     pub(crate) fn with_ms<R>(&self, f: impl FnOnce(&[Box<M>]) -> R) -> R {
         f(&self.ms.lock())
+    }
+
+    /// The M with number `index`.
+    pub(crate) fn m_at(&self, index: usize) -> Option<MRef> {
+        self.ms.lock().get(index).map(|m| m.reference())
     }
 
     /// Calls `f` for every M.

@@ -9,7 +9,9 @@ use crate::sched::inject::GList;
 use crate::sched::m::M;
 use crate::sched::refs::{GRef, MRef, PRef};
 use crate::sched::runq::{Owner, RunQueue};
+use crate::sched::shown::ShownNumber;
 use crate::stack::StackCache;
+use crate::stats::Durations;
 use crate::time::heap::TimerHeap;
 
 /// No timer.
@@ -47,7 +49,9 @@ pub(crate) struct P {
     /// The M that holds it.
     m: AtomicPtr<M>,
     /// Numbers for new goroutines: the next one and the end of the batch.
-    ids: Cell<(u64, u64)>,
+    ids: [ShownNumber; 2],
+    /// How long goroutines that it started were runnable.
+    pub(crate) latencies: Durations,
     /// The state of the generator of random numbers.
     random: Cell<u64>,
     /// Free goroutines.
@@ -80,7 +84,8 @@ impl P {
             timers: SpinLock::new(Rank::Timers, TimerHeap::new()),
             next_timer: AtomicU64::new(NO_DEADLINE),
             m: AtomicPtr::new(std::ptr::null_mut()),
-            ids: Cell::new((0, 0)),
+            ids: [ShownNumber::new(0), ShownNumber::new(0)],
+            latencies: Durations::new(),
             random: Cell::new(0x9e37_79b9_7f4a_7c15 ^ (u64::from(id) << 32 | 1)),
             free: UnsafeCell::new(GList::new()),
             stacks: UnsafeCell::new(StackCache::new(stack_class)),
@@ -177,6 +182,12 @@ impl P {
             .store(heap.earliest_ns().unwrap_or(NO_DEADLINE), Ordering::Relaxed);
     }
 
+    /// How many free goroutines it has.
+    pub(crate) fn free_count(&self) -> u32 {
+        // SAFETY: the length may be read at any time, and nothing else is.
+        unsafe { GList::len_at(self.free.get()) }
+    }
+
     /// The M that holds it.
     pub(crate) fn m(&self) -> Option<MRef> {
         // ordering: Relaxed: a snapshot.
@@ -195,12 +206,27 @@ impl P {
     /// A number for a new goroutine, from a batch that `refill` gets when the last one is used up.
     #[inline(always)]
     pub(crate) fn next_goroutine_id(&self, refill: impl FnOnce() -> (u64, u64)) -> u64 {
-        let (mut next, mut end) = self.ids.get();
-        if next == end {
-            (next, end) = refill();
+        let mut next = self.ids[0].get();
+        if next == self.ids[1].get() {
+            let (first, end) = refill();
+            self.ids[1].set(end);
+            next = first;
         }
-        self.ids.set((next + 1, end));
+        self.ids[0].set(next + 1);
         next
+    }
+
+    /// How many numbers of its batch it has not given out.
+    pub(crate) fn unused_ids(&self) -> u64 {
+        self.ids[1].get().saturating_sub(self.ids[0].get())
+    }
+
+    /// Whether a goroutine that becomes runnable now is one of those whose waiting for a P is measured: one
+    /// in 64, spread so that no rhythm of a program hides any.
+    #[inline(always)]
+    pub(crate) fn samples_latency(&self) -> bool {
+        // The golden ratio's part of all numbers: multiples of it fall evenly.
+        self.switches.get().wrapping_mul(0x9e37_79b9) < 1 << 26
     }
 
     /// A random number (xorshift64*): good enough for the order of victims.

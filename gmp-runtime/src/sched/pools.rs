@@ -77,6 +77,15 @@ impl Sched {
             .or_else(|| self.table.allocate(self))
     }
 
+    /// How many goroutines were made.
+    pub(crate) fn goroutines_created(&self) -> u64 {
+        // The main goroutine has a batch of numbers for itself.
+        let unused = ID_BATCH - 1 + self.procs().map(|p| p.unused_ids()).sum::<u64>();
+        // ordering: Relaxed: a count.
+        let given = self.next_id.load(Ordering::Relaxed) - 1;
+        given.saturating_sub(unused)
+    }
+
     /// The next numbers for goroutines: the first and the end.
     pub(crate) fn goroutine_ids(&self) -> (u64, u64) {
         // ordering: Relaxed: numbers only have to differ.

@@ -9,9 +9,16 @@ use crate::sched::m::M;
 use crate::sched::p::P;
 use crate::sched::refs::GRef;
 use crate::sched::{Sched, Shared};
+use crate::sys::clock::monotonic_ns;
 
 /// How many goroutines an M takes out of the global queue at most (Go: half a ring).
 const GLOBAL_BATCH: u32 = 128;
+
+/// From now on it is measured for how long `g` is runnable.
+#[cold]
+fn note_runnable(g: GRef) {
+    g.runnable_since.set(monotonic_ns());
+}
 
 impl Sched {
     /// The length of the global queue.
@@ -32,6 +39,9 @@ impl Sched {
     /// ring moves half of itself to the global queue.
     #[inline(always)]
     pub(crate) fn put_local(&self, m: &M, p: &P, g: GRef, next: bool) {
+        if p.samples_latency() {
+            note_runnable(g);
+        }
         p.queue()
             .put(g.as_non_null(), next, |batch| self.overflow(m, batch));
     }

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::panic::Location;
 
-use crate::prim::atomic::{AtomicPtr, AtomicU64, Ordering};
+use crate::prim::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use crate::sched::g::{Wait, WaitReason};
 
 /// A number.
@@ -28,6 +28,36 @@ impl ShownNumber {
     pub(crate) fn set(&self, value: u64) {
         // ordering: Relaxed, as in `get`.
         self.0.store(value, Ordering::Relaxed);
+    }
+}
+
+/// Yes or no.
+#[derive(Debug)]
+pub(crate) struct ShownFlag(AtomicBool);
+
+impl ShownFlag {
+    pub(crate) fn new(value: bool) -> ShownFlag {
+        ShownFlag(AtomicBool::new(value))
+    }
+
+    #[inline(always)]
+    pub(crate) fn get(&self) -> bool {
+        // ordering: Relaxed: as for numbers.
+        self.0.load(Ordering::Relaxed)
+    }
+
+    #[inline(always)]
+    pub(crate) fn set(&self, value: bool) {
+        // ordering: Relaxed: as for numbers.
+        self.0.store(value, Ordering::Relaxed);
+    }
+
+    /// Sets it; what it was.
+    #[inline(always)]
+    pub(crate) fn replace(&self, value: bool) -> bool {
+        let before = self.get();
+        self.set(value);
+        before
     }
 }
 

@@ -14,10 +14,13 @@
 
 use std::fmt;
 
-use crate::debug::schedtrace::{PSnapshot, Snapshot};
+use crate::debug::schedtrace::{Detail, GLine, MLine, OrNil, PLine, PSnapshot, Snapshot};
 use crate::fatal;
 use crate::prim::atomic::{AtomicU32, Ordering};
 use crate::sched::Sched;
+use crate::sched::g::{G, GState};
+use crate::sched::m::M;
+use crate::sched::p::P;
 use crate::sys::clock::monotonic_ns;
 use crate::sys::futex;
 
@@ -127,11 +130,11 @@ impl Pace {
 }
 
 /// Goes round until the scheduler stops. Prints a line every `schedtrace_ms` milliseconds, the first one at
-/// once.
-pub(crate) fn run(sched: &Sched, schedtrace_ms: Option<u64>) {
+/// once, and in `detail` if that is wanted.
+pub(crate) fn run(sched: &Sched, schedtrace_ms: Option<u64>, detail: bool) {
     let sysmon = &sched.sysmon;
     let mut pace = Pace::new();
-    let mut lines = schedtrace_ms.map(|ms| Lines::new(sched, ms));
+    let mut lines = schedtrace_ms.map(|ms| Lines::new(sched, ms, detail));
     let mut ticks = 0;
     loop {
         // ordering: Acquire; pairs with the Release in `wake`.
@@ -179,16 +182,18 @@ struct Lines {
     start: u64,
     next: u64,
     interval: u64,
+    detail: bool,
     ps: Vec<PSnapshot>,
 }
 
 impl Lines {
-    fn new(sched: &Sched, interval_ms: u64) -> Lines {
+    fn new(sched: &Sched, interval_ms: u64, detail: bool) -> Lines {
         let start = monotonic_ns();
         Lines {
             start,
             next: start,
             interval: interval_ms.max(1) * 1_000_000,
+            detail,
             ps: Vec::with_capacity(sched.procs().count()),
         }
     }
@@ -198,6 +203,9 @@ impl Lines {
         if now >= self.next {
             let snapshot = self.snapshot(sched, now);
             print(&snapshot);
+            if self.detail {
+                print_detail(sched);
+            }
             self.next += self.interval;
         }
         self.next.saturating_sub(now).max(1)
@@ -219,12 +227,83 @@ impl Lines {
             idle_threads: sched.idle_m_count(),
             run_queue: sched.global_len(),
             ps: &self.ps,
+            detail: self.detail.then_some(Detail {
+                gc_waiting: false,
+                locked_idle_threads: 0,
+                stop_wait: 0,
+                // It is the monitor that prints.
+                sysmon_waits: false,
+            }),
         }
     }
 }
 
 fn print(line: &impl fmt::Display) {
     fatal::report(format_args!("{line}\n"));
+}
+
+/// A line for each P, M and goroutine.
+fn print_detail(sched: &Sched) {
+    fatal::report_by(|out| {
+        for p in sched.procs() {
+            writeln!(out, "{}", p_line(p))?;
+        }
+        for index in 0.. {
+            let Some(m) = sched.m_at(index) else { break };
+            writeln!(out, "{}", m_line(&m))?;
+        }
+        for index in 0..sched.table.len() {
+            let g = sched.table.get(index);
+            if g.state() != GState::Idle as u32 {
+                writeln!(out, "{}", g_line(&g))?;
+            }
+        }
+        Ok(())
+    });
+}
+
+fn p_line(p: &P) -> PLine {
+    let m = p.m();
+    PLine {
+        id: p.id,
+        status: u32::from(m.is_some()),
+        sched_tick: p.tick(),
+        syscall_tick: 0,
+        m: OrNil(m.map(|m| m.id)),
+        run_queue: p.runq.len(),
+        free_goroutines: p.free_count(),
+        timers: p.timers.lock().len(),
+    }
+}
+
+fn m_line(m: &M) -> MLine {
+    let (p, current) = (m.p(), m.current());
+    MLine {
+        id: m.id,
+        p: OrNil(p.map(|p| u64::from(p.id))),
+        current: OrNil(current.map(|g| g.id.get())),
+        locks: 0,
+        spinning: m.spinning.get(),
+        blocked: p.is_none() && current.is_none(),
+        locked_goroutine: OrNil(None),
+    }
+}
+
+fn g_line(g: &G) -> GLine {
+    let state = g.state();
+    let is_on_m = [GState::Running, GState::Syscall, GState::Preempted]
+        .iter()
+        .any(|on_m| *on_m as u32 == state);
+    let wait = (state == GState::Waiting as u32)
+        .then(|| g.wait.look())
+        .flatten();
+    GLine {
+        id: g.id.get(),
+        status: state,
+        wait_reason: wait.map_or("", |(wait, _)| wait.reason.name()),
+        m: OrNil(g.m().filter(|_| is_on_m).map(|m| m.id)),
+        locked_m: OrNil(None),
+    }
 }
 
 #[cfg(test)]

@@ -184,6 +184,13 @@ impl RawMutex {
     #[cold]
     #[inline(never)]
     fn lock_slowly(&self, site: &'static Location<'static>) {
+        if let Some((me, since)) = self.take_slowly(site) {
+            me.sched.count_mutex_wait(now().saturating_sub(since));
+        }
+    }
+
+    /// Takes the lock; if a goroutine had to wait for it, which one and since when.
+    fn take_slowly(&self, site: &'static Location<'static>) -> Option<(GRef, u64)> {
         let mut attempt = Attempt {
             me: waiters::me(),
             awake: false,
@@ -196,7 +203,7 @@ impl RawMutex {
             let seen = self.word.load(Ordering::Relaxed);
             if seen & (LOCKED | STARVING) == 0 {
                 if self.take(seen, attempt.awake) {
-                    return;
+                    return attempt.me.zip(attempt.since);
                 }
             } else if seen & STARVING == 0 && spin::may_help(attempt.me, attempt.spins) {
                 // While it spins nobody else need be woken.
@@ -206,7 +213,7 @@ impl RawMutex {
                 attempt.spins += 1;
                 spin::once();
             } else if self.queue(&mut attempt) {
-                return;
+                return attempt.me.zip(attempt.since);
             }
         }
     }

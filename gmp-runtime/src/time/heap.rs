@@ -84,6 +84,7 @@ impl TimerNode {
 #[derive(Debug)]
 pub(crate) struct TimerHeap {
     root: Option<NonNull<TimerNode>>,
+    len: u32,
 }
 
 // SAFETY: the heap holds addresses. The nodes behind them are touched only through the heap while they are
@@ -93,7 +94,12 @@ unsafe impl Send for TimerHeap {}
 impl TimerHeap {
     /// No timers.
     pub(crate) const fn new() -> TimerHeap {
-        TimerHeap { root: None }
+        TimerHeap { root: None, len: 0 }
+    }
+
+    /// How many timers are in it.
+    pub(crate) fn len(&self) -> u32 {
+        self.len
     }
 
     /// The deadline of the timer that fires next.
@@ -119,6 +125,7 @@ impl TimerHeap {
             !added.queued.replace(true),
             "a timer is in one heap at a time"
         );
+        self.len += 1;
         self.root = Some(match self.root {
             Some(root) => meld(root, timer),
             None => timer,
@@ -174,6 +181,7 @@ impl TimerHeap {
         debug_assert!(left.first_child.get().is_none());
         debug_assert!(left.next_sibling.get().is_none() && left.previous.get().is_none());
         left.queued.set(false);
+        self.len -= 1;
     }
 }
 
