@@ -3,6 +3,7 @@
 use std::io;
 
 use crate::debug::config;
+use crate::gc;
 use crate::procs;
 use crate::runtime::{self, Runtime};
 use crate::sched::Sched;
@@ -14,9 +15,9 @@ const DEFAULT_STACK_SIZE: usize = 256 << 10;
 
 /// The names in `GMPDEBUG` that have an effect in this version.
 const SUPPORTED: &[&str] = if cfg!(feature = "trace") {
-    &["schedtrace", "scheddetail", "trace"]
+    &["gctrace", "schedtrace", "scheddetail", "trace"]
 } else {
-    &["schedtrace", "scheddetail"]
+    &["gctrace", "schedtrace", "scheddetail"]
 };
 
 /// Builds a [`Runtime`].
@@ -69,7 +70,7 @@ impl Builder {
         self
     }
 
-    /// A runtime that can [`run`](Runtime::run). Reads `GMPDEBUG` and `GMPMAXPROCS`; what it does not
+    /// A runtime that can [`run`](Runtime::run). Reads `GMPDEBUG`, `GMPGC` and `GMPMAXPROCS`; what it does not
     /// understand there it says on standard error.
     ///
     /// # Errors
@@ -78,6 +79,10 @@ impl Builder {
     pub fn build(self) -> io::Result<Runtime> {
         let (config, warnings) = config::from_environment(SUPPORTED);
         for warning in warnings {
+            eprintln!("gmp: {warning}");
+        }
+        let (goal, warning) = gc::from_environment();
+        if let Some(warning) = warning {
             eprintln!("gmp: {warning}");
         }
         let procs = self.procs.unwrap_or_else(|| {
@@ -102,6 +107,8 @@ impl Builder {
         runtime::report_overflows()?;
         let mut sched = Sched::new(procs, class)?;
         sched.threads_wake = self.threads_wake;
+        sched.collection.goal = goal;
+        sched.collection.prints = config.gctrace;
         Ok(Runtime::with(sched, config))
     }
 }

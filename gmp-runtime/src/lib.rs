@@ -34,6 +34,7 @@
 //! | [`sync`]: dropping a guard, `try_…`, `done`, `notify_…`, `release` | no | no | no |
 //! | receiving from a [`time::Timer`] or [`time::Ticker`] | yes | no | no |
 //! | [`time`]: `new`, `after`, `after_func`, `stop`, `reset` | no | no | no |
+//! | [`gc()`] | yes | no | no |
 //! | [`yield_now`] | no: it stays runnable | no | no |
 //! | [`go`], [`Sender::try_send`], [`Receiver::try_recv`], [`Goroutine::unpark`] | no | no | no |
 //! | [`trace::start`], [`trace::stop`] | yes | yes | yes |
@@ -56,8 +57,8 @@
 //!
 //! `GMPMAXPROCS=N`: the number of Ps, unless the program sets it. `GMPDEBUG=name=value,…`: `trace=FILE`
 //! records into a file, `schedtrace=MS` prints Go's `SCHED` line every so many milliseconds, with `scheddetail=1`
-//! also one for each P, M and goroutine. What is not
-//! understood there is one line on standard error, and never stops a program.
+//! also one for each P, M and goroutine, `gctrace=1` a line about each collection cycle. `GMPGC=PERCENT`: when there
+//! is one (see [`mod@gc`]). What is not understood there is one line on standard error, and never stops a program.
 //!
 //! # Looking inside
 //!
@@ -79,6 +80,7 @@ mod chan;
 pub mod debug;
 mod defer;
 mod fatal;
+pub mod gc;
 mod goroutine;
 mod local;
 mod lock;
@@ -108,6 +110,7 @@ pub use chan::{
     TrySendError, channel,
 };
 pub use defer::{Deferred, goexit};
+pub use gc::gc;
 pub use goroutine::{Goroutine, current, park, proc_id, yield_now};
 pub use local::LocalKey;
 pub use metrics::{Histogram as MetricHistogram, Metrics, Value as MetricValue, metrics};

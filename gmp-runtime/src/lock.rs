@@ -26,6 +26,8 @@ use std::ops::{Deref, DerefMut};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(crate) enum Rank {
+    /// Goroutines that wait for a collection cycle. First, because nothing is held when it is taken.
+    Cycle,
     /// One channel's queues and buffer, or the schedule of one timer. A `select` holds those of several
     /// channels at once, taken by ascending address; a timer's is taken before its channel's.
     Channel,
@@ -213,6 +215,15 @@ impl<T> fmt::Debug for SpinLock<T> {
     }
 }
 
+impl<'a, T> SpinGuard<'a, T> {
+    /// Leaves the lock taken: whoever gets it releases it, on this thread.
+    pub(crate) fn hand_over(self) -> &'a Spin {
+        let lock = &self.owner.lock;
+        std::mem::forget(self);
+        lock
+    }
+}
+
 /// Access to what a [`SpinLock`] protects; dropping it releases the lock.
 #[derive(Debug)]
 pub(crate) struct SpinGuard<'a, T> {
@@ -255,7 +266,8 @@ mod held {
     use crate::fatal::fatal;
     use std::cell::Cell;
 
-    const RANKS: [Rank; 5] = [
+    const RANKS: [Rank; 6] = [
+        Rank::Cycle,
         Rank::Channel,
         Rank::Timers,
         Rank::Sched,

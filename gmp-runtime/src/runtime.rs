@@ -10,6 +10,7 @@ use crate::debug::config::Config;
 use crate::debug::dump;
 use crate::debug::running::Running;
 use crate::fatal::fatal;
+use crate::gc;
 use crate::sched::g::transition;
 use crate::sched::m::M;
 use crate::sched::refs::{GRef, MRef};
@@ -163,6 +164,10 @@ fn start_helpers(sched: &'static Sched, config: &Config) -> Vec<thread::JoinHand
     }) {
         Ok(thread) => helpers.push(thread),
         Err(error) => fatal!("no thread for sysmon: {error}"),
+    }
+    match sched.spawn_helper("gmp-gc", move || gc::run(sched)) {
+        Ok(thread) => helpers.push(thread),
+        Err(error) => fatal!("no thread for collection cycles: {error}"),
     }
     helpers
 }

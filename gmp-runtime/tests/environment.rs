@@ -112,8 +112,8 @@ fn what_gmpdebug_does_not_understand_is_said_and_stops_nothing() {
         ),
         ("trace=", vec!["trace=\"\" is not a value"]),
         (
-            "gctrace=1",
-            vec!["gctrace is not supported by this version"],
+            "cpuprofile=100",
+            vec!["cpuprofile is not supported by this version"],
         ),
         ("", vec![]),
         (",,", vec![]),

@@ -47,6 +47,7 @@ const ROWS: &[Row] = &[
         name: "3 data",
         modules: &[
             "sched::g",
+            "sched::claim",
             "sched::refs",
             "sched::runq",
             "sched::inject",

@@ -76,6 +76,7 @@ pub(crate) fn start_here(m: &M, p: &P, g: GRef, inherits_slice: bool) {
     g.set_m(m.reference());
     m.set_current(Some(g));
     transition!(g, Runnable => Running);
+    g.claim.yield_to_owner();
 }
 
 /// A goroutine to run, and how it was found.

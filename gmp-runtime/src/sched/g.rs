@@ -30,6 +30,7 @@ use std::panic::Location;
 use crate::fatal::fatal;
 use crate::prim::atomic::{AtomicPtr, AtomicU32, Ordering};
 use crate::sched::Sched;
+use crate::sched::claim::Claim;
 use crate::sched::m::M;
 use crate::sched::refs::{GRef, MRef};
 use crate::sched::shown::{ShownNumber, ShownRef, ShownWait};
@@ -133,6 +134,8 @@ pub(crate) enum WaitReason {
     Join = 16,
     /// Parked by the program.
     Park = 17,
+    /// Waits for a collection cycle.
+    GcCycle = 18,
 }
 
 /// Every reason.
@@ -150,6 +153,7 @@ const WAIT_REASONS: &[WaitReason] = &[
     WaitReason::WaitGroupWait,
     WaitReason::Join,
     WaitReason::Park,
+    WaitReason::GcCycle,
 ];
 
 impl WaitReason {
@@ -184,6 +188,7 @@ impl WaitReason {
             WaitReason::WaitGroupWait => "sync.WaitGroup.Wait",
             WaitReason::Join => "join",
             WaitReason::Park => "park",
+            WaitReason::GcCycle => "wait for GC cycle",
         }
     }
 }
@@ -224,6 +229,8 @@ pub(crate) struct G {
     pub(crate) context: Context,
     /// Written by the owner, read by dumps.
     state: AtomicU32,
+    /// Whether a collection cycle touches its stack. Read by whoever starts it.
+    pub(crate) claim: Claim,
     /// The M it runs on. Written by the M that starts it.
     m: AtomicPtr<M>,
     /// The next one in whatever list it is in. Owner's.
@@ -267,6 +274,7 @@ impl G {
         G {
             context: Context::new(),
             state: AtomicU32::new(GState::Idle as u32),
+            claim: Claim::new(),
             m: AtomicPtr::new(std::ptr::null_mut()),
             link: Cell::new(None),
             stack: Cell::new(None),

@@ -1,5 +1,6 @@
 #![doc = include_str!("README.md")]
 
+pub(crate) mod claim;
 pub(crate) mod clock;
 pub(crate) mod current;
 pub(crate) mod deadlock;
@@ -132,6 +133,8 @@ pub(crate) struct Sched {
     pub(crate) handles: AtomicU64,
     /// Threads and goroutines of other schedulers that are about to use this one.
     visitors: AtomicU32,
+    /// Its collection cycles.
+    pub(crate) collection: crate::gc::Collection,
     /// What the tracer knows of this scheduler.
     pub(crate) tracer: crate::trace::SchedTrace,
 }
@@ -176,6 +179,7 @@ impl Sched {
             stopping: AtomicBool::new(false),
             handles: AtomicU64::new(0),
             visitors: AtomicU32::new(0),
+            collection: crate::gc::Collection::new(fences),
             tracer: crate::trace::SchedTrace::new(fences),
         };
         Ok(sched)
@@ -291,6 +295,7 @@ impl Sched {
             && shared.global.len() == 0
             && shared.awaiting_ps.is_none()
             && timers::earliest(self) == p::NO_DEADLINE
+            && !self.collection.is_pending()
             && self.procs().all(|p| p.runq.is_empty())
     }
 

@@ -29,6 +29,7 @@ pub(crate) fn begin(sched: &Sched) {
     sched.timekeeper.wake();
     sched.spawner.notify();
     sched.sysmon.wake();
+    sched.collection.wake();
 }
 
 /// Ends every goroutine that is left; how many could not be ended. `m` has a P, and is the only M.

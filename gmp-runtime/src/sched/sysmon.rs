@@ -1,7 +1,8 @@
 //! The monitor: a thread without a P that looks after the others.
 //!
 //! It goes round and does, in this order, what nobody else may be there to do: it sees to it that work does
-//! not wait for a thread that could not be made, and prints schedtrace lines.
+//! not wait for a thread that could not be made, has the thread of the collection cycles look whether one is
+//! due, and prints schedtrace lines.
 //!
 //! Its pace is Go's (`sysmon`): 20 µs between rounds; after 50 rounds in a row in which there was nothing to
 //! do, twice as long each time, 10 ms at most. When all Ps are idle and none has run anything for a whole round
@@ -145,6 +146,7 @@ pub(crate) fn run(sched: &Sched, schedtrace_ms: Option<u64>, detail: bool) {
         let now = monotonic_ns();
         sched.clock.keep(now);
         retry_wake(sched);
+        sched.collection.poll(now);
         let mut delay = pace.next(false);
         if let Some(lines) = &mut lines {
             delay = delay.min(lines.print_if_due(sched, now));

@@ -277,6 +277,24 @@ impl Stack {
         (self.low()..self.limit()).contains(&address)
     }
 
+    /// The pages between the guard and `in_use`, an address inside the stack: their first address and bytes.
+    /// `None` when there is none.
+    pub(super) fn pages_below(&self, in_use: usize) -> Option<(NonNull<u8>, usize)> {
+        let limit = self.limit();
+        let end = in_use & !(memory::page_size() - 1);
+        let len = end.checked_sub(limit).filter(|&len| len > 0)?;
+        Some((NonNull::new(limit as *mut u8)?, len))
+    }
+
+    /// All pages but the guard's: their first address and bytes.
+    pub(super) fn all_pages(&self) -> (NonNull<u8>, usize) {
+        let guard = guard::size(self.class);
+        let start = self.guard_start().as_ptr().wrapping_add(guard);
+        // As in `guard_start`.
+        let start = NonNull::new(start).unwrap_or(NonNull::dangling());
+        (start, stride(self.class) - guard)
+    }
+
     /// Where the guard starts.
     pub(super) fn guard_start(&self) -> NonNull<u8> {
         // A stack lies inside the reservation, and that is not at zero.

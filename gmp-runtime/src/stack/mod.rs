@@ -3,7 +3,7 @@
 //! A stack cannot be moved (Rust has no maps of the pointers in it), so it is given all its address space
 //! at once and memory page by page as it is touched. [`arena`] cuts the address space up and finds a stack
 //! from an address, [`guard`] makes the low end fault and reports overflows, [`pool`] hands stacks out and
-//! takes them back.
+//! takes them back, [`release`] gives memory that they do not need back to the system.
 //!
 //! ```text
 //! low address                                                             high address
@@ -18,6 +18,7 @@
 pub(crate) mod arena;
 pub(crate) mod guard;
 pub(crate) mod pool;
+pub(crate) mod release;
 
 #[cfg(test)]
 mod overflow_tests;

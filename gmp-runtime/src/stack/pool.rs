@@ -43,6 +43,10 @@ struct ClassPool {
     class: u8,
     /// The stack that came back last; [`NONE`] when there is none.
     free: u32,
+    /// How many there are of these.
+    free_count: u32,
+    /// Stacks that came back and whose memory was given back to the system: after those above.
+    trimmed: u32,
     /// Stacks without a guard, because making it failed: tried again before new ones.
     unguarded: u32,
     /// The first number never handed out.
@@ -66,6 +70,8 @@ impl StackPool {
                     ClassPool {
                         class: class as u8,
                         free: NONE,
+                        free_count: 0,
+                        trimmed: NONE,
                         unguarded: NONE,
                         next_new: 0,
                         counts: StackCounts::default(),
@@ -109,6 +115,37 @@ impl StackPool {
         self.classes[usize::from(stack.class)].lock().put(stack);
     }
 
+    /// How many stacks of one class are free and may have memory.
+    pub(super) fn used_and_free(&self, class: u8) -> usize {
+        self.classes[usize::from(class)].lock().free_count as usize
+    }
+
+    /// Takes free stacks that may have memory out of the pool for a moment; how many it put into `batch`. Whoever
+    /// needs one meanwhile makes a new one.
+    pub(super) fn take_to_trim(&self, class: u8, batch: &mut [u32]) -> usize {
+        let mut pool = self.classes[usize::from(class)].lock();
+        let mut taken = 0;
+        for place in batch {
+            let Some(index) = pool.pop_free() else { break };
+            *place = index;
+            taken += 1;
+        }
+        taken
+    }
+
+    /// Puts stacks back that were [taken to be trimmed](StackPool::take_to_trim).
+    pub(super) fn put_trimmed(&self, class: u8, batch: &[u32]) {
+        let mut pool = self.classes[usize::from(class)].lock();
+        for &index in batch {
+            push(class, &mut pool.trimmed, index);
+        }
+    }
+
+    /// How many stacks of one class there are: those with lower numbers.
+    pub(super) fn made(&self, class: u8) -> u32 {
+        self.classes[usize::from(class)].lock().next_new
+    }
+
     #[cfg_attr(not(test), allow(dead_code, reason = "what tests look at"))]
     /// The counts of one class.
     pub(crate) fn counts(&self, class: u8) -> StackCounts {
@@ -117,8 +154,17 @@ impl StackPool {
 }
 
 impl ClassPool {
-    fn take_used(&mut self) -> Option<Stack> {
+    fn pop_free(&mut self) -> Option<u32> {
         let index = pop(self.class, &mut self.free)?;
+        self.free_count -= 1;
+        Some(index)
+    }
+
+    fn take_used(&mut self) -> Option<Stack> {
+        let index = match self.pop_free() {
+            Some(index) => index,
+            None => pop(self.class, &mut self.trimmed)?,
+        };
         self.counts.reused += 1;
         self.counts.in_use += 1;
         Some(Stack {
@@ -159,6 +205,7 @@ impl ClassPool {
     fn put(&mut self, stack: Stack) {
         debug_assert_eq!(stack.class, self.class);
         self.counts.in_use -= 1;
+        self.free_count += 1;
         push(self.class, &mut self.free, stack.index);
     }
 }
@@ -382,10 +429,12 @@ mod tests {
         let mut class = pool.classes[7].lock();
         let next_new = std::mem::replace(&mut class.next_new, capacity);
         let free = std::mem::replace(&mut class.free, NONE);
+        let trimmed = std::mem::replace(&mut class.trimmed, NONE);
         assert!(class.take_used().is_none());
         let error = class.take_unguarded().unwrap_err();
         class.next_new = next_new;
         class.free = free;
+        class.trimmed = trimmed;
         assert_eq!(
             error,
             StackError::Exhausted {
@@ -401,6 +450,8 @@ mod tests {
         let mut class = ClassPool {
             class: 7,
             free: NONE,
+            free_count: 0,
+            trimmed: NONE,
             unguarded: NONE,
             next_new: 0,
             counts: StackCounts::default(),

@@ -9,6 +9,8 @@ use std::num::NonZeroUsize;
 use std::ptr::{self, NonNull};
 
 use super::Registers;
+use crate::prim::process_wide::{AtomicUsize, Ordering};
+use crate::switch::stack_pointer;
 use corosensei::stack::{Stack, StackPointer};
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
@@ -43,7 +45,15 @@ unsafe impl Stack for Borrowed {
 pub(crate) struct Context {
     routine: UnsafeCell<Option<Routine>>,
     yielder: Cell<*const Yielder<(), Next>>,
+    /// Where the goroutine was when it began to leave.
+    left_from: Cell<usize>,
+    /// The lowest address that it needs of its stack while it is suspended; 0 while it runs. The trampoline
+    /// fills and empties it.
+    in_use_from: AtomicUsize,
 }
+
+/// Bytes below `left_from` that the frames of corosensei may use; they need less than a tenth of it.
+const FRAMES: usize = 4096;
 
 impl std::fmt::Debug for Context {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -57,7 +67,16 @@ impl Context {
         Context {
             routine: UnsafeCell::new(None),
             yielder: Cell::new(ptr::null()),
+            left_from: Cell::new(0),
+            in_use_from: AtomicUsize::new(0),
         }
+    }
+
+    /// The lowest address that a suspended flow of control needs of its stack; `None` while it runs, or is on
+    /// its way off its stack. From any thread: a snapshot.
+    pub(crate) fn in_use_from(&self) -> Option<usize> {
+        // ordering: Acquire; pairs with the Release in `enter`.
+        Some(self.in_use_from.load(Ordering::Acquire)).filter(|&at| at != 0)
     }
 
     /// Makes a coroutine on the stack between `limit` and `top` whose first resumption calls `entry`.
@@ -103,6 +122,7 @@ impl Context {
 
     /// Suspends the running goroutine, which is this one.
     fn suspend(&self, next: Next) {
+        self.left_from.set(stack_pointer());
         // SAFETY: set by the coroutine itself when it first ran, and valid while it runs.
         unsafe { (*self.yielder.get()).suspend(next) }
     }
@@ -141,7 +161,16 @@ pub(crate) unsafe fn enter(_scheduler: &Context, to: &Context) {
         let Some(routine) = routine else {
             unreachable!("switch to a goroutine without a stack")
         };
-        match routine.resume(()) {
+        // SAFETY: the context of a goroutine stays while it is not freed, and freeing comes after the switch.
+        let context = unsafe { next.as_ref() };
+        // ordering: Relaxed: who sees a state that the goroutine has after this sees it empty or filled again.
+        context.in_use_from.store(0, Ordering::Relaxed);
+        let result = routine.resume(());
+        // ordering: Release; pairs with the Acquire in `in_use_from`: the stack has been left.
+        context
+            .in_use_from
+            .store(context.left_from.get() - FRAMES, Ordering::Release);
+        match result {
             CoroutineResult::Yield(Some(other)) => next = other,
             CoroutineResult::Yield(None) => return,
             CoroutineResult::Return(()) => unreachable!("the entry of a goroutine never returns"),

@@ -159,6 +159,59 @@ fn values_survive_many_switches() {
     std::mem::forget(shared);
 }
 
+extern "C" fn place_a() -> ! {
+    let s = shared();
+    let local = 0_u8;
+    s.count.set(&raw const local as u64);
+    assert_eq!(s.a.in_use_from(), None, "it runs");
+    // SAFETY: a runs; b is prepared.
+    unsafe { switch(&s.a, &s.b) };
+    unreachable!("nobody comes back")
+}
+
+extern "C" fn place_b() -> ! {
+    let s = shared();
+    if !cfg!(any(gmp_portable_switch, not(target_arch = "x86_64"))) {
+        // The trampoline of the portable backend fills the place before it resumes b.
+        assert!(s.a.in_use_from().is_some(), "a was left");
+    }
+    assert_eq!(s.b.in_use_from(), None, "it runs");
+    // SAFETY: b runs; the M waits in `enter`.
+    unsafe { back(&s.b, &s.scheduler) };
+    unreachable!("nobody comes back")
+}
+
+#[test]
+fn a_suspended_stack_is_in_use_down_to_its_place() {
+    let (stack_a, stack_b) = (TestStack::new(), TestStack::new());
+    let shared = Shared {
+        scheduler: Context::new(),
+        a: Context::new(),
+        b: Context::new(),
+        log: Default::default(),
+        count: Cell::new(0),
+    };
+    assert_eq!(shared.a.in_use_from(), None, "nothing is suspended there");
+    SHARED.with(|s| s.set(&raw const shared));
+    // SAFETY: as in the tests above.
+    unsafe {
+        shared.a.prepare(stack_a.top(), stack_a.0, place_a);
+        shared.b.prepare(stack_b.top(), stack_b.0, place_b);
+        enter(&shared.scheduler, &shared.a);
+    }
+    let local = shared.count.get() as usize;
+    for (context, stack, local) in [
+        (&shared.a, &stack_a, local),
+        (&shared.b, &stack_b, stack_b.top() as usize),
+    ] {
+        let place = context.in_use_from().unwrap();
+        assert!(place > stack.0 as usize && place < local, "{place:#x}");
+        // A small frame: what is reported in use is not the whole stack either.
+        assert!(stack.top() as usize - place < 16 << 10, "{place:#x}");
+    }
+    std::mem::forget(shared);
+}
+
 extern "C" fn backtrace_a() -> ! {
     let s = shared();
     let trace = std::backtrace::Backtrace::force_capture().to_string();

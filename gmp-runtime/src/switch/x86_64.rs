@@ -31,9 +31,13 @@ use crate::prim::process_wide::{AtomicUsize, Ordering};
 /// A suspended flow of control.
 #[derive(Debug)]
 pub(crate) struct Context {
-    /// Where its stack ends while it is suspended; meaningless while it runs. Dumps read it at any time.
+    /// Where its stack ends while it is suspended; 0 while it runs. Whoever switches to it empties it, and the
+    /// last instruction on the stack that is left fills it. (Never loom's: an instruction of ours writes it.)
     stack_pointer: AtomicUsize,
 }
+
+/// Bytes below the stack pointer that the calling convention lets a function use.
+const RED_ZONE: usize = 128;
 
 /// What the first switch to a goroutine calls.
 pub(crate) type Entry = extern "C" fn() -> !;
@@ -43,6 +47,16 @@ impl Context {
     pub(crate) const fn new() -> Context {
         Context {
             stack_pointer: AtomicUsize::new(0),
+        }
+    }
+
+    /// The lowest address that a suspended flow of control needs of its stack; `None` while it runs, or is on
+    /// its way off its stack. From any thread: a snapshot.
+    pub(crate) fn in_use_from(&self) -> Option<usize> {
+        // ordering: Acquire; pairs with the store in `switch`, which on this processor is a Release.
+        match self.stack_pointer.load(Ordering::Acquire) {
+            0 => None,
+            stack_pointer => Some(stack_pointer - RED_ZONE),
         }
     }
 
@@ -115,6 +129,10 @@ unsafe extern "C" fn first_run() {
 /// `from` is the running one, on its own stack. `to` is suspended, and no other thread resumes it.
 #[inline(always)]
 pub(crate) unsafe fn switch(from: &Context, to: &Context) {
+    // ordering: Relaxed: the caller owns it.
+    let target = to.stack_pointer.load(Ordering::Relaxed);
+    // ordering: Relaxed: who sees a state that `to` has after this sees it empty or filled again.
+    to.stack_pointer.store(0, Ordering::Relaxed);
     // SAFETY: the caller's contract; the stack of `from` is used below its pointer only (the compiler
     // keeps no red zone around a block that may push), and every register that the code of `to` may
     // change is declared.
@@ -132,8 +150,7 @@ pub(crate) unsafe fn switch(from: &Context, to: &Context) {
             "pop rbx",
             "pop rbp",
             inlateout("rdi") from.stack_pointer.as_ptr() => _,
-            // ordering: Relaxed: the target was got through a queue, after it was left.
-            inlateout("rsi") to.stack_pointer.load(Ordering::Relaxed) => _,
+            inlateout("rsi") target => _,
             out("rax") _, out("rcx") _, out("rdx") _,
             out("r12") _, out("r13") _, out("r14") _, out("r15") _,
             clobber_abi("sysv64"),

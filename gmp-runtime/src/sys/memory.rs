@@ -122,6 +122,45 @@ pub(crate) fn page_size() -> usize {
     usize::try_from(size).unwrap_or(4096)
 }
 
+/// Gives the memory of a range back to the system; whoever touches it next finds zeros.
+///
+/// # Errors
+///
+/// `EINVAL` for locked memory (`mlock`), which stays as it is.
+///
+/// # Safety
+///
+/// The range consists of whole pages of a private mapping without a file, and nobody needs what it holds, nor
+/// touches it meanwhile.
+pub(crate) unsafe fn discard(address: NonNull<u8>, len: usize) -> io::Result<()> {
+    // SAFETY: the caller's promise.
+    check(unsafe { libc::madvise(address.as_ptr().cast(), len, libc::MADV_DONTNEED) }).map(drop)
+}
+
+/// How many pages of a range, which begins at a page, are in memory; `None` where the kernel does not say. A
+/// snapshot, and a page that is swapped out is not in memory. `pages` is room for the kernel's answer: what does
+/// not fit is not looked at.
+pub(crate) fn resident_pages(address: NonNull<u8>, len: usize, pages: &mut [u8]) -> Option<usize> {
+    let count = len.div_ceil(page_size()).min(pages.len());
+    let len = count * page_size();
+    // SAFETY: the answer is one byte a page, and `pages` has so many; the range is only asked about.
+    check(unsafe { libc::mincore(address.as_ptr().cast(), len, pages.as_mut_ptr()) }).ok()?;
+    Some(
+        pages
+            .iter()
+            .take(count)
+            .filter(|&&page| page & 1 != 0)
+            .count(),
+    )
+}
+
+/// Bytes of the process in memory; `None` where `/proc` does not say.
+pub(crate) fn resident_bytes() -> Option<usize> {
+    let text = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: usize = text.split_whitespace().nth(1)?.parse().ok()?;
+    Some(pages * page_size())
+}
+
 /// How a guard was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Guard {
@@ -183,17 +222,6 @@ pub(crate) fn guard_markers_supported() -> bool {
 mod tests {
     use super::*;
 
-    /// Bytes of the process in memory.
-    fn resident_bytes() -> usize {
-        let text = std::fs::read_to_string("/proc/self/statm").unwrap();
-        text.split_whitespace()
-            .nth(1)
-            .unwrap()
-            .parse::<usize>()
-            .unwrap()
-            * page_size()
-    }
-
     /// Whether the kernel can read a byte there without a fault.
     fn is_readable(address: *const u8) -> bool {
         let mut pipe = [0; 2];
@@ -209,7 +237,7 @@ mod tests {
 
     #[test]
     fn a_reservation_costs_nothing_until_touched() {
-        let before = resident_bytes();
+        let before = resident_bytes().unwrap();
         let range = Reservation::reserve(16 << 30).unwrap();
         range.exclude_from_dumps();
         include_in_dumps(range.base(), 1 << 20);
@@ -222,7 +250,7 @@ mod tests {
         };
         assert_eq!(value, 7);
         assert!(
-            resident_bytes() - before < 64 << 20,
+            resident_bytes().unwrap().saturating_sub(before) < 64 << 20,
             "the reservation is resident"
         );
     }
@@ -243,6 +271,43 @@ mod tests {
         unsafe { install_guard(range.base().add(2 * page), 2 * page) }.unwrap();
         let readable: Vec<bool> = (0..8).map(|index| is_readable(at(index))).collect();
         assert_eq!(readable, [true, true, false, false, true, true, true, true]);
+    }
+
+    #[test]
+    fn discarded_pages_leave_memory_and_come_back_as_zeros() {
+        let page = page_size();
+        let range = Reservation::reserve(8 * page).unwrap();
+        let mut pages = [0; 8];
+        let mut resident =
+            |range: &Reservation| resident_pages(range.base(), range.len(), &mut pages).unwrap();
+        assert_eq!(resident(&range), 0);
+        // SAFETY: the bytes and the pages are inside the reservation.
+        unsafe {
+            range.base().as_ptr().write_bytes(7, range.len());
+            assert_eq!(resident(&range), 8);
+            discard(range.base().add(2 * page), 3 * page).unwrap();
+            assert_eq!(resident(&range), 5);
+            let byte = |index: usize| range.base().add(index * page).read();
+            assert_eq!([byte(1), byte(2), byte(4), byte(5)], [7, 0, 0, 7]);
+        }
+        // What does not fit is not looked at.
+        assert_eq!(
+            resident_pages(range.base(), range.len(), &mut [0; 2]),
+            Some(2)
+        );
+    }
+
+    #[test]
+    fn locked_pages_are_not_discarded() {
+        let range = locked_pages();
+        // SAFETY: the pages are in the reservation.
+        let error = unsafe {
+            range.base().write(7);
+            discard(range.base(), range.len()).unwrap_err()
+        };
+        assert_eq!(error.raw_os_error(), Some(libc::EINVAL));
+        // SAFETY: as above.
+        assert_eq!(unsafe { range.base().read() }, 7);
     }
 
     /// Two locked pages: the kernel refuses markers there.

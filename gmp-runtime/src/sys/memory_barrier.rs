@@ -56,6 +56,11 @@ impl Fences {
         }
     }
 
+    /// Whether the rare side has [`barrier`]: then a frequent side that uses a compiler fence alone is enough.
+    pub(crate) fn are_asymmetric(self) -> bool {
+        self.asymmetric
+    }
+
     /// The fence of the frequent side.
     #[inline(always)]
     pub(crate) fn frequent(self) {

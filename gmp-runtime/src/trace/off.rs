@@ -70,6 +70,19 @@ pub(crate) fn ready_from_outside(_: &Sched, _: GRef, change: impl FnOnce()) {
     change();
 }
 
+/// A collection cycle begins.
+pub(crate) fn gc_begin(_: &Sched, _: u64) -> u32 {
+    0
+}
+
+/// A collection cycle is running.
+pub(crate) fn gc_active(_: &Sched, _: u64, told: u32) -> u32 {
+    told
+}
+
+/// A collection cycle ends.
+pub(crate) fn gc_end(_: &Sched, _: u64, _: u64, _: u64) {}
+
 /// There is nothing to start: the builder has said that `trace` has no effect.
 pub(crate) fn start_for_environment(_: &Sched, _: &Path) {}
 

@@ -558,30 +558,72 @@ pub(crate) fn ready_from_outside(sched: &Sched, g: GRef, change: impl FnOnce()) 
     change();
 }
 
-/// Records with the writer of threads that are no Ms.
-fn record_ready_from_outside(state: &mut State, generation: u32, g: GRef) {
+/// Calls `record` with the writer of threads that are no Ms.
+fn with_outside(
+    state: &mut State,
+    generation: u32,
+    record: impl FnOnce(&mut State, &mut Writer, u64),
+) {
     let now = state.clock.now_units();
     let mut writer = std::mem::replace(&mut state.outside, Writer::new());
     if !writer.is_ready(generation) {
         state.open(&mut writer, generation, now, None);
     }
-    if g.traced.generation() != generation {
-        write_status(
-            state,
-            &mut writer,
-            now,
-            generation,
-            g,
-            Traced::Waiting,
-            None,
-        );
-    }
-    let seq = g.traced.next(NOBODY - 1);
-    match writer.parts() {
-        Some((encoder, chunk)) => encoder.ready(chunk, now, g.id.get(), Waker::External, seq),
-        None => writer.lose(1),
-    }
+    record(state, &mut writer, now);
     state.outside = writer;
+}
+
+/// Records what a thread that is no M does; the generation, 0 when nothing is recorded.
+fn record_outside(
+    sched: &Sched,
+    write: impl FnOnce(&mut gmp_trace::write::Encoder, &mut [u8], u64),
+) -> u32 {
+    if sched.tracer.generation() == 0 {
+        return 0;
+    }
+    let mut guard = sched.tracer.lock();
+    let generation = sched.tracer.generation();
+    if generation != 0
+        && let Some(state) = &mut *guard
+    {
+        with_outside(state, generation, |_, writer, now| match writer.parts() {
+            Some((encoder, chunk)) => write(encoder, chunk, now),
+            None => writer.lose(1),
+        });
+    }
+    generation
+}
+
+/// A collection cycle begins; the generation that knows of it.
+pub(crate) fn gc_begin(sched: &Sched, cycle: u64) -> u32 {
+    record_outside(sched, |e, c, now| e.gc_begin(c, now, cycle))
+}
+
+/// A collection cycle is running, which the generation `told` knows; the one that knows it after this.
+pub(crate) fn gc_active(sched: &Sched, cycle: u64, told: u32) -> u32 {
+    if sched.tracer.generation() == told {
+        return told;
+    }
+    record_outside(sched, |e, c, now| e.gc_active(c, now, cycle))
+}
+
+/// A collection cycle ends that gave back `pages` of so many `stacks`.
+pub(crate) fn gc_end(sched: &Sched, cycle: u64, pages: u64, stacks: u64) {
+    record_outside(sched, |e, c, now| e.gc_end(c, now, cycle, (pages, stacks)));
+}
+
+/// Records with the writer of threads that are no Ms.
+fn record_ready_from_outside(state: &mut State, generation: u32, g: GRef) {
+    with_outside(state, generation, |state, writer, now| {
+        if g.traced.generation() != generation {
+            write_status(state, writer, now, generation, g, Traced::Waiting, None);
+        }
+        let seq = g.traced.next(NOBODY - 1);
+        match writer.parts() {
+            Some((encoder, chunk)) => encoder.ready(chunk, now, g.id.get(), Waker::External, seq),
+            None => writer.lose(1),
+        }
+    });
 }
 
 /// Starts the trace that `GMPDEBUG` asks for. A program goes on without it where that fails.
