@@ -4,6 +4,7 @@ use std::fmt;
 use std::panic::Location;
 
 use crate::prim::atomic::Ordering;
+use crate::sched::critical;
 use crate::sched::current;
 use crate::sched::current::this_goroutine;
 use crate::sched::g::{Wait, WaitReason};
@@ -48,6 +49,7 @@ pub fn current() -> Option<Goroutine> {
 /// is another one, perhaps, after every call that may park.
 pub fn proc_id() -> Option<u32> {
     let g = current::goroutine()?;
+    let _section = critical::enter(g);
     current::m_of(g).p().map(|p| p.id)
 }
 

@@ -14,6 +14,8 @@
 //!   that parks keeps the channel's lock until the goroutine after it, on the same thread, has left its
 //!   stack behind. So ranks belong to threads, and are found by an accessor that is never inlined (an
 //!   inlined one could keep the address of another thread's variable across a switch).
+//! * INV-LOCK-3: a thread that is an M takes locks inside the runtime only, where it is never stopped
+//!   ([`sched::mark`](crate::sched::mark)). Otherwise it could be stopped with a lock that everybody needs.
 
 use crate::prim::atomic::{AtomicBool, Ordering};
 use crate::prim::cell::UnsafeCell;
@@ -259,6 +261,35 @@ impl<T> Drop for SpinGuard<'_, T> {
     }
 }
 
+/// Says how to find out whether the calling thread, an M, is inside the runtime; `None` when it is no M any
+/// more. Debug builds ask: INV-LOCK-3.
+pub(crate) fn watch_sections(is_inside: Option<fn() -> bool>) {
+    #[cfg(debug_assertions)]
+    section::IS_INSIDE.set(is_inside);
+    #[cfg(not(debug_assertions))]
+    let _ = is_inside;
+}
+
+/// Whether the calling thread may be stopped at any instruction: debug builds only.
+#[cfg(debug_assertions)]
+mod section {
+    use super::Rank;
+    use crate::fatal::fatal;
+    use std::cell::Cell;
+
+    thread_local! {
+        pub(super) static IS_INSIDE: Cell<Option<fn() -> bool>> = const { Cell::new(None) };
+    }
+
+    /// INV-LOCK-3. Never inlined: INV-LOCK-2.
+    #[inline(never)]
+    pub(super) fn check(rank: Rank) {
+        if IS_INSIDE.get().is_some_and(|is_inside| !is_inside()) {
+            fatal!("lock order: takes {rank:?} on an M that is not in a section of the runtime");
+        }
+    }
+}
+
 /// The ranks that the calling thread holds: debug builds only.
 #[cfg(debug_assertions)]
 mod held {
@@ -292,8 +323,9 @@ mod held {
         HELD.set(counts);
     }
 
-    /// INV-LOCK-1 for a thread that is about to wait for a lock of `rank`.
+    /// INV-LOCK-1 and INV-LOCK-3 for a thread that is about to wait for a lock of `rank`.
     pub(super) fn check(rank: Rank) {
+        super::section::check(rank);
         let counts = get();
         for held in RANKS.into_iter().rev().take_while(|held| *held >= rank) {
             if counts[held as usize] > 0 && !(held == rank && rank.may_nest()) {
@@ -404,6 +436,10 @@ mod tests {
                 // SAFETY: it is not held: that is the case, and the check comes before the store.
                 unsafe { Spin::new(Rank::Trace).unlock() };
             }
+            Some("outside") => {
+                watch_sections(Some(|| false));
+                Spin::new(Rank::Sched).lock();
+            }
             _ => {
                 let text = broken("descending");
                 assert!(
@@ -412,6 +448,7 @@ mod tests {
                 );
                 assert!(broken("equal").contains("takes Timers while holding Timers"));
                 assert!(broken("not held").contains("releases Trace, which this thread"));
+                assert!(broken("outside").contains("takes Sched on an M that is not in a section"));
             }
         }
     }

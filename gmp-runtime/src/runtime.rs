@@ -14,7 +14,7 @@ use crate::gc;
 use crate::sched::g::transition;
 use crate::sched::m::M;
 use crate::sched::refs::{GRef, MRef};
-use crate::sched::{Sched, current, shutdown, sysmon, timers, worker};
+use crate::sched::{Sched, current, life, shutdown, sysmon, timers, worker};
 use crate::stack::guard;
 use crate::sys::signal::AlternateStack;
 
@@ -144,8 +144,8 @@ unsafe fn make_main<F: FnOnce() + Send>(m0: &M, main: F, site: &'static Location
     let (first, _) = sched.goroutine_ids();
     g.id.set(first);
     // SAFETY: the goroutine is fresh; the caller's contract for the rest.
-    unsafe { crate::sched::life::prepare(g, main, 0, site) };
-    crate::sched::life::detach(g);
+    unsafe { life::prepare(g, life::Packed::new(main), 0, site) };
+    life::detach(g);
     m0.tracer.create(m0, g);
     transition!(g, Idle => Runnable);
     sched.put_global(g);

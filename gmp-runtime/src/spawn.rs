@@ -8,7 +8,7 @@ use std::thread;
 
 use crate::sched::g::transition;
 use crate::sched::refs::GRef;
-use crate::sched::{current, life};
+use crate::sched::{critical, current, life};
 use crate::sync::WaitGroup;
 
 /// Runs `f` on a new goroutine. The goroutine is the next one to run on this P; the caller goes on at
@@ -41,9 +41,12 @@ where
     T: Send + 'static,
 {
     let creator = current::this_goroutine();
+    let f = life::Packed::new(f);
+    let section = critical::enter(creator);
     let m = current::m_of(creator);
     let p = m.held_p();
     let Some(g) = m.sched.take_free(&p) else {
+        drop(section);
         too_many()
     };
     g.id.set(p.next_goroutine_id(|| m.sched.goroutine_ids()));
@@ -53,6 +56,7 @@ where
     transition!(g, Idle => Runnable);
     m.sched.put_local(&m, &p, g, true);
     m.sched.wake_p_if_needed();
+    drop(section);
     JoinHandle {
         g,
         result: PhantomData,

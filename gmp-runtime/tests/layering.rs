@@ -53,6 +53,7 @@ const ROWS: &[Row] = &[
             "sched::inject",
             "sched::shown",
             "sched::clock",
+            "sched::mark",
             "time::heap",
             "net::poller",
             "net::desc",
@@ -68,6 +69,7 @@ const ROWS: &[Row] = &[
             "sched",
             "sched::life",
             "sched::table",
+            "sched::critical",
             "sched::park",
             "sched::pools",
             "sched::queues",
@@ -164,7 +166,13 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
 const SCHEDULER_FOR_PROGRAMS: &[(&str, &[&str])] = &[
     (
         "",
-        &["sched::park", "sched::current", "sched::refs", "sched::g"],
+        &[
+            "sched::critical",
+            "sched::park",
+            "sched::current",
+            "sched::refs",
+            "sched::g",
+        ],
     ),
     // A timer fires on an M.
     ("time", &["sched::timers", "sched::m"]),

@@ -12,6 +12,7 @@ use super::error::{RecvError, SendError, TryRecvError, TrySendError};
 use super::queue::{Outcome, WaitQueue, Waiter};
 use crate::lock::{Rank, Spin};
 use crate::prim::atomic::AtomicUsize;
+use crate::sched::critical;
 use crate::sched::current;
 use crate::sched::current::this_goroutine;
 use crate::sched::g::{Wait, WaitReason};
@@ -214,6 +215,7 @@ impl<T: Send> Channel<T> {
         site: &'static Location<'static>,
     ) -> Result<(), SendError<T>> {
         let me = current::goroutine();
+        let _section = critical::enter_to_wait_if(me);
         self.lock.lock();
         // SAFETY: the lock is held.
         match unsafe { self.try_send_locked(value) } {
@@ -257,6 +259,7 @@ impl<T: Send> Channel<T> {
     #[inline(always)]
     pub(super) fn receive(&self, site: &'static Location<'static>) -> Result<T, RecvError> {
         let me = current::goroutine();
+        let _section = critical::enter_to_wait_if(me);
         self.lock.lock();
         // SAFETY: the lock is held.
         match unsafe { self.try_receive_locked() } {
@@ -304,6 +307,7 @@ impl<T: Send> Channel<T> {
 
     pub(super) fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
         let me = current::goroutine();
+        let _section = critical::enter_if(me);
         self.lock.lock();
         // SAFETY: the lock is held.
         let (woken, result) = match unsafe { self.try_send_locked(value) } {
@@ -317,6 +321,7 @@ impl<T: Send> Channel<T> {
 
     pub(super) fn try_receive(&self) -> Result<T, TryRecvError> {
         let me = current::goroutine();
+        let _section = critical::enter_if(me);
         self.lock.lock();
         // SAFETY: the lock is held.
         let (woken, result) = match unsafe { self.try_receive_locked() } {
@@ -331,6 +336,7 @@ impl<T: Send> Channel<T> {
     /// Closes the channel: everybody who waits is told.
     pub(super) fn close(&self) {
         let me = current::goroutine();
+        let _section = critical::enter_if(me);
         self.lock.lock();
         // SAFETY: the lock is held.
         unsafe { self.inner() }.closed = true;
@@ -350,6 +356,7 @@ impl<T: Send> Channel<T> {
 
     /// How many values are in the buffer.
     pub(super) fn len(&self) -> usize {
+        let _section = critical::enter_if(current::goroutine());
         self.lock.lock();
         // SAFETY: the lock is held.
         let len = unsafe { self.inner() }.buffer.len();

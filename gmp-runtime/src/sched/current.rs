@@ -9,6 +9,7 @@
 use std::cell::Cell;
 use std::ptr;
 
+use crate::lock;
 use crate::sched::g::G;
 use crate::sched::m::M;
 use crate::sched::refs::{GRef, MRef};
@@ -71,6 +72,13 @@ pub(crate) fn thread_m() -> Option<MRef> {
 #[inline(never)]
 pub(crate) fn set_m(m: Option<MRef>) {
     CURRENT_M.set(m.map_or(ptr::null_mut(), MRef::as_ptr));
+    lock::watch_sections(m.map(|_| is_inside as fn() -> bool));
+}
+
+/// Whether this thread, an M, is inside the runtime.
+fn is_inside() -> bool {
+    let g = thread_m().and_then(|m| m.current());
+    g.is_none_or(|g| g.mark.is_inside())
 }
 
 /// The M of the goroutine `g`, which runs here.

@@ -32,6 +32,7 @@ use crate::prim::atomic::{AtomicPtr, AtomicU32, Ordering};
 use crate::sched::Sched;
 use crate::sched::claim::Claim;
 use crate::sched::m::M;
+use crate::sched::mark::Mark;
 use crate::sched::refs::{GRef, MRef};
 use crate::sched::shown::{ShownNumber, ShownRef, ShownWait};
 use crate::stack::Stack;
@@ -233,6 +234,8 @@ pub(crate) struct G {
     pub(crate) claim: Claim,
     /// The M it runs on. Written by the M that starts it.
     m: AtomicPtr<M>,
+    /// Whether it is in the runtime.
+    pub(crate) mark: Mark,
     /// The next one in whatever list it is in. Owner's.
     pub(crate) link: Cell<Option<GRef>>,
     /// Its stack, from its first run to its end. Owner's.
@@ -276,6 +279,7 @@ impl G {
             state: AtomicU32::new(GState::Idle as u32),
             claim: Claim::new(),
             m: AtomicPtr::new(std::ptr::null_mut()),
+            mark: Mark::new(),
             link: Cell::new(None),
             stack: Cell::new(None),
             id: ShownNumber::new(0),

@@ -24,6 +24,7 @@ use std::thread;
 use crate::fatal::fatal;
 use crate::prim::atomic::Ordering;
 use crate::sched::Visit;
+use crate::sched::critical;
 use crate::sched::current;
 use crate::sched::g::{G, PAYLOAD_WORDS, Routine, Wait, WaitReason, transition};
 use crate::sched::m::{M, PostSwitch};
@@ -46,7 +47,7 @@ const WATCHED: u32 = 16;
 /// `g` is the caller's alone. If `F` or `T` borrow, what they borrow outlives the goroutine.
 pub(crate) unsafe fn prepare<F, T>(
     g: GRef,
-    f: F,
+    f: Packed<F>,
     creator: u64,
     created_at: &'static Location<'static>,
 ) where
@@ -54,10 +55,11 @@ pub(crate) unsafe fn prepare<F, T>(
     T: Send,
 {
     // SAFETY: the payload holds nothing.
-    unsafe { put::<F>(&g, f) };
+    unsafe { f.put(&g) };
     g.routine.set(Some(const { &routine::<F, T>() }));
     g.created_at.set(Some(created_at));
     g.creator.set(creator);
+    g.mark.reset();
 }
 
 const fn routine<F, T>() -> Routine
@@ -97,6 +99,38 @@ where
     how
 }
 
+/// A value on its way into a goroutine, which it may enter where nothing may allocate.
+pub(crate) enum Packed<V> {
+    Inline(V),
+    Boxed(Box<V>),
+}
+
+impl<V> Packed<V> {
+    /// Boxes `value` if it does not fit.
+    #[inline(always)]
+    pub(crate) fn new(value: V) -> Packed<V> {
+        if fits::<V>() {
+            Packed::Inline(value)
+        } else {
+            Packed::Boxed(Box::new(value))
+        }
+    }
+
+    /// # Safety
+    /// The payload holds nothing.
+    #[inline(always)]
+    unsafe fn put(self, g: &G) {
+        match self {
+            // SAFETY: it fits, and nothing is there.
+            Packed::Inline(value) => unsafe { g.payload().cast::<V>().write(value) },
+            Packed::Boxed(value) => {
+                // SAFETY: an address fits.
+                unsafe { g.payload().cast::<*mut V>().write(Box::into_raw(value)) }
+            }
+        }
+    }
+}
+
 /// Whether a value fits into a goroutine.
 const fn fits<V>() -> bool {
     size_of::<V>() <= PAYLOAD_WORDS * 8 && align_of::<V>() <= 8
@@ -105,17 +139,8 @@ const fn fits<V>() -> bool {
 /// # Safety
 /// The payload holds nothing.
 unsafe fn put<V>(g: &G, value: V) {
-    if fits::<V>() {
-        // SAFETY: it fits, and nothing is there.
-        unsafe { g.payload().cast::<V>().write(value) }
-    } else {
-        // SAFETY: an address fits.
-        unsafe {
-            g.payload()
-                .cast::<*mut V>()
-                .write(Box::into_raw(Box::new(value)))
-        }
-    }
+    // SAFETY: the caller's contract.
+    unsafe { Packed::new(value).put(g) }
 }
 
 /// # Safety
@@ -151,7 +176,7 @@ pub(crate) fn start_from_scheduler<F: FnOnce() + Send + 'static>(
     };
     g.id.set(p.next_goroutine_id(|| m.sched.goroutine_ids()));
     // SAFETY: the goroutine is fresh and ours, and `F` may go to another thread.
-    unsafe { prepare(g, f, 0, site) };
+    unsafe { prepare(g, Packed::new(f), 0, site) };
     detach(g);
     m.tracer.create(m, g);
     transition!(g, Idle => Runnable);
@@ -182,6 +207,7 @@ pub(crate) fn give_stack(p: &P, g: GRef) {
 extern "C" fn goroutine_main() -> ! {
     let g = current::this_goroutine();
     park::complete_switch(current::m_of(g));
+    critical::leave_first(g);
     let Some(routine) = g.routine.get() else {
         fatal!("goroutine {} has no code", g.id.get())
     };
@@ -189,6 +215,7 @@ extern "C" fn goroutine_main() -> ! {
     let how = unsafe { (routine.run)(&g) };
     drop_locals(g);
     end(g, routine);
+    critical::enter_last(g);
     park::exit(g, how)
 }
 
@@ -236,6 +263,7 @@ fn drop_own_result(g: GRef, routine: &Routine) {
 #[cold]
 #[inline(never)]
 fn wake_joiner(g: GRef, before: u32) {
+    let _section = critical::enter(g);
     if before & WATCHED != 0 {
         futex::wake(&g.join, u32::MAX);
     }
@@ -370,6 +398,7 @@ pub(crate) fn wait_for_end(me: GRef, g: GRef, site: &'static Location<'static>) 
         object: g.id.get(),
         site,
     };
+    let _section = critical::enter_to_wait(me);
     park::park(me, current::m_of(me), wait, PostSwitch::AwaitEnd(me, g));
 }
 
@@ -425,7 +454,9 @@ pub(crate) unsafe fn release<T>(g: GRef) {
 
 /// Drops the claim to the result of a goroutine that has ended, whose result is gone.
 fn release_ended(g: GRef) {
-    let me = current::goroutine().filter(|me| std::ptr::eq(me.sched, g.sched));
+    let me = current::goroutine();
+    let _section = critical::enter_if(me);
+    let me = me.filter(|me| std::ptr::eq(me.sched, g.sched));
     let _visit = me.is_none().then(|| Visit::new(g.sched));
     // ordering: AcqRel; pairs with the one in `free_after_exit`: who comes second frees.
     if g.join.fetch_or(RELEASED, Ordering::AcqRel) & LEFT == 0 {

@@ -36,20 +36,20 @@ pub(crate) enum PostSwitch {
     Cancel,
 }
 
-/// One M.
-#[repr(align(128))]
+/// One M. What every call into the runtime touches is first, and in one cache line.
+#[repr(C, align(128))]
 pub(crate) struct M {
-    /// Counted from 0; 0 is the thread that called `run`.
-    pub(crate) id: u64,
-    pub(crate) sched: &'static Sched,
     /// Written by this M; sysmon and dumps read it.
     p: AtomicPtr<P>,
     /// The goroutine that runs here. Written by this M; dumps read it.
     current: AtomicPtr<G>,
+    pub(crate) sched: &'static Sched,
     /// What the next stack is to do first. This M's.
     pub(crate) post: Cell<PostSwitch>,
     /// This thread's own stack, while a goroutine runs.
     pub(crate) context: Context,
+    /// Counted from 0; 0 is the thread that called `run`.
+    pub(crate) id: u64,
     /// Whether it looks for work that it does not know of. This M's; whoever wakes it sets it before.
     pub(crate) spinning: ShownFlag,
     /// The P that a waker gives. Written by the waker, taken by this M.

@@ -2,6 +2,7 @@
 
 pub(crate) mod claim;
 pub(crate) mod clock;
+pub(crate) mod critical;
 pub(crate) mod current;
 pub(crate) mod deadlock;
 pub(crate) mod find;
@@ -11,6 +12,7 @@ pub(crate) mod idle;
 pub(crate) mod inject;
 pub(crate) mod life;
 pub(crate) mod m;
+pub(crate) mod mark;
 pub(crate) mod p;
 pub(crate) mod park;
 mod pools;
@@ -243,12 +245,23 @@ impl Sched {
 
     /// A new M, without a thread yet.
     pub(crate) fn new_m(&'static self) -> MRef {
-        let mut ms = self.ms.lock();
-        let m = Box::new(M::new(ms.len() as u64, self));
+        // Whoever waits for the lock must not wait for an allocator, too. Nobody else makes an M meanwhile.
+        let (count, capacity) = {
+            let ms = self.ms.lock();
+            (ms.len(), ms.capacity())
+        };
+        let mut longer = Vec::with_capacity(if count == capacity { 2 * count + 8 } else { 0 });
+        let m = Box::new(M::new(count as u64, self));
         let reference = m.reference();
+        let mut ms = self.ms.lock();
+        if count == capacity {
+            std::mem::swap(&mut *ms, &mut longer);
+            ms.append(&mut longer);
+        }
         ms.push(m);
         // ordering: Relaxed: the M has no P yet.
         self.m_total.store(ms.len() as u32, Ordering::Relaxed);
+        drop(ms);
         reference
     }
 
@@ -264,7 +277,8 @@ impl Sched {
 
     /// How many Ms there are.
     pub(crate) fn m_count(&self) -> usize {
-        self.ms.lock().len()
+        // ordering: Relaxed: a number that may be outdated at once.
+        self.m_total.load(Ordering::Relaxed) as usize
     }
 
     /// Calls `f` with all Ms.

@@ -8,6 +8,7 @@
 use crate::lock::Spin;
 use crate::prim::atomic::{AtomicU32, Ordering};
 use crate::sched::Visit;
+use crate::sched::critical;
 use crate::sched::current;
 use crate::sched::find;
 use crate::sched::g::{Wait, transition};
@@ -32,6 +33,7 @@ pub(crate) struct Cancelled;
 /// Gives the P to another goroutine and stays runnable.
 #[inline(always)]
 pub(crate) fn yield_now(g: GRef) {
+    let _section = critical::enter_to_wait(g);
     let m = current::m_of(g);
     let p = m.held_p();
     if m.sched.global_len() != 0 {
@@ -80,6 +82,7 @@ fn begin_any_wait(m: &M, any: *const AnyWait) {
 
 /// A random number, for the goroutine `me`.
 pub(crate) fn random(me: GRef) -> u32 {
+    let _section = critical::enter(me);
     current::m_of(me).held_p().random()
 }
 
@@ -249,6 +252,7 @@ fn ready_from_outside(visit: Visit, g: GRef) {
 
 /// Waits for a permit, or takes the one that was given.
 pub(crate) fn park_for_permit(g: GRef, wait: Wait) {
+    let _section = critical::enter_to_wait(g);
     if take_permit(&g.permit) {
         return;
     }
@@ -257,8 +261,10 @@ pub(crate) fn park_for_permit(g: GRef, wait: Wait) {
 
 /// Gives `g` a permit, which wakes it if it waits for one. From any thread.
 pub(crate) fn give_permit(g: GRef) {
+    let me = current::goroutine();
+    let _section = critical::enter_if(me);
     if put_permit(&g.permit) {
-        Waking::new(current::goroutine(), g).wake();
+        Waking::new(me, g).wake();
     }
 }
 

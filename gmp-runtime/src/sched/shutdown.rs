@@ -16,11 +16,12 @@ use crate::sched::Sched;
 use crate::sched::g::{GState, transition};
 use crate::sched::m::{M, PostSwitch};
 use crate::sched::refs::GRef;
-use crate::sched::{park, worker};
+use crate::sched::{critical, current, park, worker};
 use crate::trace::marks::{Found, Waker};
 
 /// Tells everybody that the scheduler stops. On any thread.
 pub(crate) fn begin(sched: &Sched) {
+    let _section = critical::enter_if(current::goroutine());
     sched.begin_stop();
     for p in sched.procs() {
         p.demand_attention();

@@ -11,6 +11,7 @@ use std::time::Duration;
 use crate::fatal::fatal;
 use crate::prim::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 use crate::sched::Sched;
+use crate::sched::critical;
 use crate::sched::current;
 use crate::sched::g::{Wait, WaitReason};
 pub(crate) use crate::sched::life::start_from_scheduler;
@@ -240,7 +241,11 @@ impl Alarm {
 impl Drop for Alarm {
     /// A sleeper that is cancelled unwinds while its alarm is still in a heap.
     fn drop(&mut self) {
+        let is_timer = matches!(self.target, Target::Timer(_));
+        // A sleeper is in the section in which it went to sleep.
+        let section = critical::enter_if(current::goroutine().filter(|_| is_timer));
         self.take_out();
+        drop(section);
         if let Target::Timer(timer) = &self.target {
             // ordering: Release; pairs with the Acquire load in `sched::shutdown`.
             timer.sched.handles.fetch_sub(1, Ordering::Release);
@@ -250,6 +255,7 @@ impl Drop for Alarm {
 
 /// Puts `g` to sleep until `deadline`, nanoseconds of the monotonic clock.
 pub(crate) fn sleep_until(g: GRef, deadline: u64, site: &'static Location<'static>) {
+    let _section = critical::enter_to_wait(g);
     let mut timer = Alarm::new(g, deadline, None);
     let wait = Wait {
         reason: WaitReason::Sleep,

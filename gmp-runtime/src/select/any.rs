@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 use super::case::Case;
 use super::case::private::Waiting;
 use crate::lock::Spin;
+use crate::sched::critical;
 use crate::sched::current::{self, this_goroutine};
 use crate::sched::g::{Wait, WaitReason};
 use crate::sched::park::{self, Waking};
@@ -37,6 +38,7 @@ pub enum Until {
 pub fn run(cases: &mut [&mut dyn Case], until: Until) -> Option<usize> {
     let me = current::goroutine();
     let orders = Orders::new(cases, me);
+    let _section = critical::enter_to_wait_if(me);
     lock_all(&orders.locks);
     for &index in &orders.polls {
         // SAFETY: all locks are held.

@@ -5,6 +5,7 @@ use std::panic::Location;
 
 use super::waiters::{self, Place, Waiter, Waiters, grant_all_before};
 use crate::prim::const_unless_loom;
+use crate::sched::critical;
 use crate::sched::g::{Wait, WaitReason};
 
 /// Granted to a waiter: all are there.
@@ -64,6 +65,8 @@ impl Barrier {
     /// Blocks the goroutine (reason `semacquire`); on a thread that runs none, the thread.
     #[track_caller]
     pub fn wait(&self) -> bool {
+        let me = waiters::me();
+        let _section = critical::enter_to_wait_if(me);
         let mut locked = self.waiters.lock();
         locked.state.arrived += 1;
         if locked.state.arrived >= self.size {
@@ -76,7 +79,7 @@ impl Barrier {
             grant_all_before(&self.waiters, mark, COMPLETE);
             return true;
         }
-        let waiter = Waiter::new(waiters::me(), 0);
+        let waiter = Waiter::new(me, 0);
         let wait = Wait {
             reason: WaitReason::Semaphore,
             object: std::ptr::from_ref(self) as usize as u64,

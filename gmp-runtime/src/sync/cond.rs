@@ -6,6 +6,7 @@ use std::panic::Location;
 use super::mutex::MutexGuard;
 use super::waiters::{self, Waiter, Waiters, grant_all_before};
 use crate::prim::const_unless_loom;
+use crate::sched::critical;
 use crate::sched::g::{Wait, WaitReason};
 
 /// Granted to a waiter.
@@ -77,11 +78,9 @@ impl Cond {
 
     /// Ends the wait of whoever waits longest. Never blocks.
     pub fn notify_one(&self) {
-        let wake = self
-            .waiters
-            .lock()
-            .queue
-            .grant_first(waiters::me(), NOTIFIED);
+        let me = waiters::me();
+        let _section = critical::enter_if(me);
+        let wake = self.waiters.lock().queue.grant_first(me, NOTIFIED);
         if let Some(wake) = wake {
             wake.wake();
         }
@@ -89,7 +88,9 @@ impl Cond {
 
     /// Ends the wait of everybody who waits now. Never blocks.
     pub fn notify_all(&self) {
+        let section = critical::enter_if(waiters::me());
         let mark = self.waiters.lock().queue.mark();
+        drop(section);
         grant_all_before(&self.waiters, mark, NOTIFIED);
     }
 
@@ -99,7 +100,9 @@ impl Cond {
         site: &'static Location<'static>,
     ) -> MutexGuard<'a, T> {
         let mutex = guard.mutex();
-        let waiter = Waiter::new(waiters::me(), 0);
+        let me = waiters::me();
+        let _section = critical::enter_to_wait_if(me);
+        let waiter = Waiter::new(me, 0);
         let wait = Wait {
             reason: WaitReason::CondWait,
             object: std::ptr::from_ref(self) as usize as u64,

@@ -8,6 +8,7 @@ use super::waiters::{self, Place, Waiter, Waiters, grant_all_before};
 use crate::prim::atomic::{AtomicU32, Ordering};
 use crate::prim::cell::UnsafeCell;
 use crate::prim::const_unless_loom;
+use crate::sched::critical;
 use crate::sched::g::{Wait, WaitReason};
 
 /// Nobody has done it.
@@ -81,13 +82,15 @@ impl Once {
     #[cold]
     #[inline(never)]
     fn call_slowly(&self, site: &'static Location<'static>, f: &mut dyn FnMut()) {
+        let me = waiters::me();
         loop {
+            let section = critical::enter_to_wait_if(me);
             let locked = self.waiters.lock();
             // ordering: Acquire, as in `is_completed`.
             match self.state.load(Ordering::Acquire) {
                 COMPLETE => return,
                 RUNNING => {
-                    let waiter = Waiter::new(waiters::me(), 0);
+                    let waiter = Waiter::new(me, 0);
                     let wait = Wait {
                         reason: WaitReason::Semaphore,
                         object: std::ptr::from_ref(self) as usize as u64,
@@ -101,6 +104,7 @@ impl Once {
                     // ordering: Relaxed: under the lock, and nothing is done yet.
                     self.state.store(RUNNING, Ordering::Relaxed);
                     drop(locked);
+                    drop(section);
                     let mut finish = Finish {
                         once: self,
                         then: OPEN,
@@ -122,11 +126,13 @@ struct Finish<'a> {
 
 impl Drop for Finish<'_> {
     fn drop(&mut self) {
+        let section = critical::enter_if(waiters::me());
         let locked = self.once.waiters.lock();
         // ordering: Release; pairs with the Acquire in `is_completed`.
         self.once.state.store(self.then, Ordering::Release);
         let mark = locked.queue.mark();
         drop(locked);
+        drop(section);
         grant_all_before(&self.once.waiters, mark, CHANGED);
     }
 }

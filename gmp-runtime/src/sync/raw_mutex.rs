@@ -29,6 +29,7 @@ use std::panic::Location;
 
 use crate::prim::atomic::{AtomicU32, Ordering};
 use crate::prim::const_unless_loom;
+use crate::sched::critical;
 use crate::sched::g::{Wait, WaitReason};
 use crate::sched::refs::GRef;
 
@@ -198,6 +199,7 @@ impl RawMutex {
             spins: 0,
             site,
         };
+        let _section = critical::enter_to_wait_if(attempt.me);
         loop {
             // ordering: Relaxed: the exchange decides.
             let seen = self.word.load(Ordering::Relaxed);
@@ -269,6 +271,7 @@ impl RawMutex {
     #[inline(never)]
     fn unlock_slowly(&self, before: u32) {
         if before & STARVING != 0 || before & (QUEUED | AWAKE) == QUEUED {
+            let _section = critical::enter_if(waiters::me());
             self.settle(self.waiters.lock());
         }
     }

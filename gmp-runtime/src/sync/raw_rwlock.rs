@@ -12,6 +12,7 @@ use std::panic::Location;
 
 use crate::prim::atomic::{AtomicU32, Ordering};
 use crate::prim::const_unless_loom;
+use crate::sched::critical;
 use crate::sched::g::{Wait, WaitReason};
 
 use super::waiters::{self, Locked, Place, Waiter, Waiters};
@@ -144,7 +145,9 @@ impl RawRwLock {
     #[inline(never)]
     #[track_caller]
     fn queue(&self, access: Access, site: &'static Location<'static>) {
-        let waiter = Waiter::new(waiters::me(), u64::from(access.unit()));
+        let me = waiters::me();
+        let section = critical::enter_to_wait_if(me);
+        let waiter = Waiter::new(me, u64::from(access.unit()));
         let locked = self.waiters.lock();
         // ordering: Relaxed: the exchange decides.
         let mut seen = self.word.load(Ordering::Relaxed);
@@ -152,6 +155,7 @@ impl RawRwLock {
             let comes_in = seen & QUEUED == 0 && access.fits(seen);
             if !comes_in && access == Access::Read && seen >= MOST_READERS {
                 drop(locked);
+                drop(section);
                 panic!("a read-write lock with {} readers", seen / READER);
             }
             let then = if comes_in {
@@ -180,7 +184,9 @@ impl RawRwLock {
     #[cold]
     #[inline(never)]
     fn admit(&self) {
+        let me = waiters::me();
         loop {
+            let _section = critical::enter_if(me);
             let mut locked = self.waiters.lock();
             let Some(access) = locked.queue.first().map(Access::of) else {
                 return;
@@ -188,7 +194,7 @@ impl RawRwLock {
             if !self.take_for(access, &locked) {
                 return;
             }
-            let wake = locked.queue.grant_first(waiters::me(), ADMITTED);
+            let wake = locked.queue.grant_first(me, ADMITTED);
             drop(locked);
             if let Some(wake) = wake {
                 wake.wake();

@@ -5,6 +5,7 @@ use std::panic::Location;
 
 use super::waiters::{self, Locked, Place, Waiter, Waiters};
 use crate::prim::const_unless_loom;
+use crate::sched::critical;
 use crate::sched::g::{Wait, WaitReason};
 
 /// Granted to a waiter: what it asked for.
@@ -47,6 +48,7 @@ impl Semaphore {
     /// Blocks the goroutine (reason `semacquire`); on a thread that runs none, the thread.
     #[track_caller]
     pub fn acquire(&self, count: usize) -> Permit<'_> {
+        let _section = critical::enter_to_wait_if(waiters::me());
         let mut locked = self.waiters.lock();
         if !take(&mut locked, count) {
             self.wait(locked, count, Location::caller());
@@ -59,6 +61,7 @@ impl Semaphore {
 
     /// Takes `count` permits if they are there and nobody waits. Never blocks.
     pub fn try_acquire(&self, count: usize) -> Option<Permit<'_>> {
+        let _section = critical::enter_if(waiters::me());
         let taken = take(&mut self.waiters.lock(), count);
         taken.then(|| Permit {
             semaphore: self,
@@ -73,11 +76,13 @@ impl Semaphore {
     /// If there would be more than `usize::MAX`.
     #[track_caller]
     pub fn release(&self, count: usize) {
+        let section = critical::enter_if(waiters::me());
         let mut locked = self.waiters.lock();
         match locked.state.checked_add(count) {
             Some(sum) => locked.state = sum,
             None => {
                 drop(locked);
+                drop(section);
                 panic!("a semaphore with more than usize::MAX permits");
             }
         }
@@ -86,6 +91,7 @@ impl Semaphore {
 
     /// How many permits nobody has: a moment ago, it may have changed.
     pub fn available(&self) -> usize {
+        let _section = critical::enter_if(waiters::me());
         self.waiters.lock().state
     }
 

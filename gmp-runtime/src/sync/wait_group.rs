@@ -6,6 +6,7 @@ use std::panic::Location;
 use super::waiters::{self, Place, Waiter, Waiters, grant_all_before};
 use crate::prim::atomic::{AtomicU64, Ordering};
 use crate::prim::const_unless_loom;
+use crate::sched::critical;
 use crate::sched::g::{Wait, WaitReason};
 
 /// Somebody waits. The counter is the upper half of the word.
@@ -121,11 +122,16 @@ impl WaitGroup {
     #[inline(never)]
     #[track_caller]
     fn add_last(&self, delta: isize) {
+        let section = critical::enter_if(waiters::me());
         let locked = self.waiters.lock();
         // ordering: Relaxed: the exchange decides.
         let mut seen = self.word.load(Ordering::Relaxed);
         loop {
-            let then = added(seen, delta);
+            let Some(then) = try_added(seen, delta) else {
+                drop(locked);
+                drop(section);
+                misuse(delta)
+            };
             let is_last = then == WAITING;
             match self.change(seen, if is_last { 0 } else { then }) {
                 Ok(_) if is_last => break,
@@ -135,13 +141,16 @@ impl WaitGroup {
         }
         let mark = locked.queue.mark();
         drop(locked);
+        drop(section);
         grant_all_before(&self.waiters, mark, DONE);
     }
 
     #[cold]
     #[inline(never)]
     fn wait_slowly(&self, site: &'static Location<'static>) {
-        let waiter = Waiter::new(waiters::me(), 0);
+        let me = waiters::me();
+        let _section = critical::enter_to_wait_if(me);
+        let waiter = Waiter::new(me, 0);
         let locked = self.waiters.lock();
         // ordering: Acquire, as in `wait`.
         let mut seen = self.word.load(Ordering::Acquire);
@@ -171,14 +180,26 @@ fn counter(word: u64) -> u32 {
     (word >> COUNTER_SHIFT) as u32
 }
 
-/// The word after `delta`.
+/// `word` with `delta` added to its counter; `None` where the counter cannot be that.
+#[inline(always)]
+fn try_added(word: u64, delta: isize) -> Option<u64> {
+    let counter = i64::from(counter(word)).checked_add(delta as i64)?;
+    match i32::try_from(counter) {
+        Ok(counter @ 0..) => Some((counter as u64) << COUNTER_SHIFT | word & WAITING),
+        _ => None,
+    }
+}
+
+/// As [`try_added`].
+///
+/// # Panics
+/// Where the counter cannot be that.
 #[inline(always)]
 #[track_caller]
 fn added(word: u64, delta: isize) -> u64 {
-    let counter = i64::from(counter(word)).checked_add(delta as i64);
-    match counter.map(i32::try_from) {
-        Some(Ok(counter @ 0..)) => (counter as u64) << COUNTER_SHIFT | word & WAITING,
-        _ => misuse(delta),
+    match try_added(word, delta) {
+        Some(word) => word,
+        None => misuse(delta),
     }
 }
 

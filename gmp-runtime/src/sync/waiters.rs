@@ -24,6 +24,7 @@ use crate::lock::{Rank, Spin};
 use crate::prim::atomic::{AtomicU32, Ordering};
 use crate::prim::cell::UnsafeCell;
 use crate::prim::const_unless_loom;
+use crate::sched::critical;
 use crate::sched::current;
 use crate::sched::g::Wait;
 use crate::sched::park::{self, Waking};
@@ -445,6 +446,7 @@ impl<S> Drop for Locked<'_, S> {
 pub(super) fn grant_all_before<S>(waiters: &Waiters<S>, mark: u64, what: u32) {
     let me = me();
     loop {
+        let _section = critical::enter_if(me);
         let wake = waiters.lock().queue.grant_before(mark, me, what);
         match wake {
             Some(wake) => wake.wake(),

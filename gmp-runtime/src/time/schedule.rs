@@ -22,6 +22,7 @@ use std::ptr::NonNull;
 use std::time::Duration;
 
 use crate::lock::{Rank, Spin};
+use crate::sched::critical::{self, Section};
 use crate::sched::current::{self, this_goroutine};
 use crate::sched::refs::PRef;
 use crate::sched::timers::{self, Action, Alarm};
@@ -61,8 +62,9 @@ impl Schedule {
 
     /// Waits for the lock and takes it.
     pub(super) fn lock(&self) -> Locked<'_> {
+        let section = critical::enter_if(current::goroutine());
         self.lock.lock();
-        Locked(self)
+        Locked(self, section)
     }
 
     /// The last thing that firing does with the timer.
@@ -80,7 +82,10 @@ impl Drop for Schedule {
 
 /// A schedule whose lock is held.
 #[derive(Debug)]
-pub(super) struct Locked<'a>(&'a Schedule);
+pub(super) struct Locked<'a>(
+    &'a Schedule,
+    #[expect(dead_code, reason = "ends after the lock is released")] Option<Section<false>>,
+);
 
 impl Locked<'_> {
     /// Sees to it that it does not fire for any turn so far; whether it would have.

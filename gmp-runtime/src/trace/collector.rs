@@ -42,7 +42,7 @@ use super::names::Names;
 use super::state::{Control, Counts, State, Writer};
 use crate::lock::{Rank, SpinGuard, SpinLock};
 use crate::prim::atomic::{AtomicU32, Ordering};
-use crate::sched::Sched;
+use crate::sched::{Sched, critical, current};
 use crate::sys::clock::{monotonic_ns, wall_ns};
 use crate::sys::futex;
 use crate::sys::memory_barrier::Fences;
@@ -158,7 +158,7 @@ impl Collector {
             outside: Writer::new(),
         };
         Exchange::refill(&mut output, |f| f(&mut state.exchange));
-        *self.state.lock() = Some(state);
+        self.set_state(Some(state));
         // ordering: Relaxed: the thread is made after it.
         self.stop.store(0, Ordering::Relaxed);
         // ordering: Relaxed: under the lock of `thread`. Generations of one scheduler never repeat, so
@@ -174,11 +174,14 @@ impl Collector {
         match made {
             Ok(handle) => *thread = Some(handle),
             Err(error) => {
-                *self.state.lock() = None;
+                self.set_state(None);
                 return Err(error);
             }
         }
-        self.begin_generation(first);
+        {
+            let _section = critical::enter_if(current::goroutine());
+            self.begin_generation(first);
+        }
         // The thread waits for it, so it can be sent.
         let _ = begun.send(());
         Ok(())
@@ -204,6 +207,15 @@ impl Collector {
                 "the thread that writes the trace panicked",
             )),
         })
+    }
+
+    /// Changes what is shared, on a goroutine or a thread.
+    fn set_state(&self, state: Option<State>) {
+        let section = critical::enter_if(current::goroutine());
+        let before = std::mem::replace(&mut *self.state.lock(), state);
+        drop(section);
+        // Not in a section, because it frees memory.
+        drop(before);
     }
 
     /// From now on `generation` is recorded.

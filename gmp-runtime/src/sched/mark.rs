@@ -1,0 +1,72 @@
+//! Whether a goroutine is inside the runtime.
+//!
+//! A goroutine runs the program's code until it calls into the runtime, and may be in the middle of
+//! anything: in a loop, in C code, in `malloc`. In the runtime it holds spin locks, touches what belongs to
+//! its P, and is for a moment half on one stack and half on another. So it has a mark that says where it is.
+//!
+//! # Protocol
+//!
+//! The goroutine, at each call into the runtime ([`sched::critical`](crate::sched::critical) has the guard):
+//!
+//! 1. **enters**: `inside` + 1 · *EnterFence*.
+//! 2. does its work. It may leave its M for another goroutine: it does so inside, and comes back inside,
+//!    perhaps on another M. An M without a goroutine is inside, too: it has nothing but runtime to run.
+//! 3. **leaves**: *LeaveFence* · `inside` − 1.
+//!
+//! So a goroutine that waits or is runnable is always inside, a new one as well, and sections may be nested.
+//!
+//! A signal handler runs on the goroutine's own thread, between two of its instructions, so program order is
+//! all there is; the fences keep the compiler from moving what belongs into the section across its ends.
+
+use crate::prim::atomic::{AtomicU32, Ordering, compiler_fence};
+
+/// The mark of one goroutine.
+#[derive(Debug)]
+pub(crate) struct Mark {
+    /// Sections that it is in. Written by the goroutine, and by its maker.
+    inside: AtomicU32,
+}
+
+impl Mark {
+    /// Of a goroutine that has not run yet.
+    pub(crate) fn new() -> Mark {
+        Mark {
+            inside: AtomicU32::new(1),
+        }
+    }
+
+    /// For a goroutine that is made: it begins inside.
+    #[inline(always)]
+    pub(crate) fn reset(&self) {
+        // ordering: Relaxed: its first M gets it through a queue.
+        self.inside.store(1, Ordering::Relaxed);
+    }
+
+    /// The goroutine enters.
+    #[inline(always)]
+    pub(crate) fn enter(&self) {
+        // ordering: Relaxed, both: only the goroutine writes it.
+        let sections = self.inside.load(Ordering::Relaxed) + 1;
+        // ordering: Relaxed, as above.
+        self.inside.store(sections, Ordering::Relaxed);
+        // fence: EnterFence, for the handler on this thread.
+        compiler_fence(Ordering::SeqCst);
+    }
+
+    /// The goroutine leaves.
+    #[inline(always)]
+    pub(crate) fn leave(&self) {
+        // fence: LeaveFence, for the handler on this thread.
+        compiler_fence(Ordering::SeqCst);
+        // ordering: Relaxed, as in `enter`.
+        let sections = self.inside.load(Ordering::Relaxed) - 1;
+        // ordering: Release: who sees it sees what was done in the section.
+        self.inside.store(sections, Ordering::Release);
+    }
+
+    /// Whether it is in the runtime.
+    pub(crate) fn is_inside(&self) -> bool {
+        // ordering: Acquire; pairs with the Release in `leave`.
+        self.inside.load(Ordering::Acquire) != 0
+    }
+}
