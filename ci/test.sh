@@ -28,6 +28,9 @@ step "tests, portable switch" \
     cargo_with_cfg portable gmp_portable_switch test -p gmp-runtime --no-fail-fast
 require_tests "tests, portable switch"
 
+step "tests, SQL" cargo test -p gmp-analyze --features tables --lib --test query --no-fail-fast
+require_tests "tests, SQL"
+
 step "features: trace, writer alone" cargo check -p gmp-trace --no-default-features --features write
 step "features: trace, reader alone" cargo check -p gmp-trace --no-default-features --features read
 step "features: trace, nothing" cargo check -p gmp-trace --no-default-features

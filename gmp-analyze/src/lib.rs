@@ -11,4 +11,5 @@ pub mod machine;
 pub mod plot;
 pub mod render;
 pub mod session;
+pub mod tables;
 pub mod units;

@@ -463,3 +463,18 @@ fn any_prefix_is_reported_or_refused() {
     }
     assert!(reported > 10, "{reported}");
 }
+
+/// A build without SQL says how to get it, and still lists the tables.
+#[cfg(not(feature = "tables"))]
+#[test]
+fn a_build_without_sql_says_how_to_get_it() {
+    let output = run(&["query", "trace.gmpt", "SELECT 1"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        err(&output).contains("--features tables"),
+        "{}",
+        err(&output)
+    );
+    let tables = out(&run(&["query", "--tables"]));
+    assert!(tables.contains("g_spans") && tables.contains("latency_ns"));
+}

@@ -13,6 +13,7 @@ const ROWS: &[&[&str]] = &[
     &["input"],
     &["machine"],
     &["analysis"],
+    &["tables"],
     &["session"],
     &["render", "plot", "flame"],
     &["cli/args", "cli/config"],
@@ -38,6 +39,8 @@ const CRATES: &[(&str, &[&str])] = &[
     ("anstream", &["cli"]),
     ("plotters", &["plot"]),
     ("inferno", &["flame"]),
+    ("polars", &["tables/query"]),
+    ("strsim", &["tables/query"]),
 ];
 
 /// Words that a pure row must not have: it reads and prints nothing, and knows no clock but the
@@ -45,6 +48,17 @@ const CRATES: &[(&str, &[&str])] = &[
 const PURE: &[(&str, &[&str])] = &[
     (
         "analysis",
+        &[
+            "std::fs",
+            "std::io",
+            "std::time",
+            "println!",
+            "eprintln!",
+            "std::env",
+        ],
+    ),
+    (
+        "tables",
         &[
             "std::fs",
             "std::io",

@@ -10,6 +10,7 @@ use gmp_analyze::analysis::collect::Collector;
 use gmp_analyze::analysis::names::plain_function;
 use gmp_analyze::analysis::report::Report;
 use gmp_analyze::analysis::timeline::{Chart, Colour, Lanes, Options, Paint, Timeline};
+use gmp_analyze::analysis::window::Window;
 use gmp_analyze::input::TraceFacts;
 use gmp_analyze::machine::{GoroutineState, Machine, Outcome, ProcState, Sink};
 use gmp_analyze::plot;
@@ -64,7 +65,12 @@ impl Trace {
     }
 
     fn latency(&self, by: By) -> LatencyTable {
-        self.run(Breakdown::new(by)).sink.finish(&self.tables)
+        self.latency_within(by, Window::WHOLE)
+    }
+
+    fn latency_within(&self, by: By, window: Window) -> LatencyTable {
+        let outcome = self.run(Breakdown::new(by, window));
+        outcome.sink.finish(&self.tables)
     }
 }
 
@@ -72,8 +78,7 @@ fn options(lanes: Lanes, colour: Colour) -> Options {
     Options {
         lanes,
         colour,
-        from: None,
-        to: None,
+        window: Window::WHOLE,
         pixels: plot::timeline::pixels(400, lanes),
     }
 }
@@ -193,11 +198,17 @@ fn windows_cut_without_loss() {
         for share in [3, 7] {
             let cut = Nanos(chart.trace.0 / share);
             let first = trace.chart(Options {
-                to: Some(cut),
+                window: Window {
+                    to: cut,
+                    ..Window::WHOLE
+                },
                 ..whole
             });
             let second = trace.chart(Options {
-                from: Some(cut),
+                window: Window {
+                    from: cut,
+                    ..Window::WHOLE
+                },
                 ..whole
             });
             assert_eq!(first.to, second.from);
@@ -212,6 +223,38 @@ fn windows_cut_without_loss() {
         }
     }
     assert!(checked > 50);
+}
+
+/// Of durations as well; a start is in one window with its whole latency.
+#[test]
+fn windows_of_latency_cut_without_loss() {
+    let mut checked = 0;
+    for (name, trace) in traces() {
+        let length = trace.chart(options(Lanes::Procs, Colour::State)).trace;
+        let cut = Nanos(length.0 / 3);
+        let before = Window {
+            to: cut,
+            ..Window::WHOLE
+        };
+        let after = Window {
+            from: cut,
+            ..Window::WHOLE
+        };
+        let parts = [before, after].map(|window| trace.latency_within(By::Group, window));
+        let whole = trace.latency(By::Group);
+        for &state in GoroutineState::ALL {
+            let total = |table: &LatencyTable| table.all[state as usize].total();
+            let sum = total(&parts[0]) + total(&parts[1]);
+            assert_eq!(sum, total(&whole), "{name} {state:?}");
+            checked += usize::from(sum > Nanos::ZERO);
+        }
+        assert!(parts[0].latency.count() > 0 && parts[1].latency.count() > 0);
+        let starts = parts[0].latency.count() + parts[1].latency.count();
+        assert_eq!(starts, whole.latency.count(), "{name}");
+        let latency = parts[0].latency.total() + parts[1].latency.total();
+        assert_eq!(latency, whole.latency.total(), "{name}");
+    }
+    assert!(checked >= 9, "{checked}");
 }
 
 /// The queues hold those who are runnable, and no more.
@@ -576,6 +619,21 @@ fn commands_write_files_and_say_what_is_missing() {
             "",
         ),
         (&["latency", "small.gmpt", "--by", "cause", "--csv"], 0, ""),
+        (
+            &["latency", "small.gmpt", "--from", "10us", "--to", "1ms"],
+            0,
+            "",
+        ),
+        (
+            &["latency", "small.gmpt", "--from", "1h"],
+            0,
+            "nothing is in the range",
+        ),
+        (
+            &["latency", "small.gmpt", "--from", "2ms", "--to", "1ms"],
+            2,
+            "--from has to be before --to",
+        ),
     ];
     for (arguments, code, says) in cases {
         let (actual, said, _) = run(arguments);

@@ -6,7 +6,7 @@ mod common;
 use common::pipeline::Pipeline;
 use common::{Script, golden, p};
 use gmp_analyze::analysis::schedtrace::{Captured, Moment, Queues, Request, Sampler, Summary};
-use gmp_analyze::analysis::stacks::Window;
+use gmp_analyze::analysis::window::Window;
 use gmp_analyze::input;
 use gmp_analyze::machine::{GoroutineState as State, Machine};
 use gmp_analyze::render::schedtrace::{self as render, Form, MomentWriter};

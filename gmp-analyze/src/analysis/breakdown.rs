@@ -3,9 +3,11 @@
 use super::distribution::Distribution;
 use super::latency::{CauseLatency, Latencies};
 use super::report::Name;
+use super::window::Window;
 use crate::machine::{
     GoroutineBirth, GoroutineDeath, GoroutineSpan, GoroutineState, Place, Sink, Wake,
 };
+use gmp_trace::Event;
 use gmp_trace::id::GId;
 use gmp_trace::tables::Tables;
 use gmp_trace::time::Nanos;
@@ -37,6 +39,9 @@ struct Living {
 #[derive(Debug)]
 pub struct Breakdown {
     by: By,
+    window: Window,
+    /// True from the first event on: the window is by the trace's clock.
+    begun: bool,
     all: States,
     group_of: FxHashMap<Place, u32>,
     groups: Vec<(Place, bool, States)>,
@@ -48,9 +53,14 @@ pub struct Breakdown {
 impl Breakdown {
     /// A breakdown that has seen nothing. Memory is linear in groups and living goroutines; in all
     /// goroutines where rows are goroutines.
-    pub fn new(by: By) -> Breakdown {
+    ///
+    /// Of a stay in a state that `window` cuts, the part inside counts; a scheduling latency counts as
+    /// a whole in the window in which the goroutine begins to run.
+    pub fn new(by: By, window: Window) -> Breakdown {
         Breakdown {
             by,
+            window,
+            begun: false,
             all: States::default(),
             group_of: FxHashMap::default(),
             groups: Vec::new(),
@@ -86,6 +96,8 @@ impl Breakdown {
                 .collect(),
         };
         let mut rows: Vec<Row> = rows;
+        // Nothing of the others is in the window.
+        rows.retain(|row| row.states.iter().any(|durations| durations.count() > 0));
         rows.sort_by_cached_key(|row| {
             let time = |state: GoroutineState| row.states[state as usize].total();
             let life = row
@@ -109,6 +121,14 @@ impl Breakdown {
 }
 
 impl Sink for Breakdown {
+    #[inline]
+    fn event(&mut self, event: &Event) {
+        if !self.begun {
+            self.begun = true;
+            self.window = self.window.of_trace(event.time);
+        }
+    }
+
     fn goroutine_begin(&mut self, birth: &GoroutineBirth) {
         let next = self.groups.len() as u32;
         let group = *self.group_of.entry(birth.made_at).or_insert(next);
@@ -128,7 +148,10 @@ impl Sink for Breakdown {
         if self.by == By::Cause {
             return;
         }
-        let (state, length) = (span.state as usize, span.end - span.begin);
+        let Some((begin, end)) = self.window.clip(span.begin, span.end) else {
+            return;
+        };
+        let (state, length) = (span.state as usize, end - begin);
         self.all[state].record(length);
         let living = &mut self.living[span.slot];
         if self.by == By::Group {
@@ -148,7 +171,9 @@ impl Sink for Breakdown {
 
     #[inline]
     fn wake(&mut self, wake: &Wake) {
-        self.causes.wake(wake);
+        if self.window.holds(wake.start) {
+            self.causes.wake(wake);
+        }
     }
 }
 

@@ -7,10 +7,10 @@ use crate::machine::{Cause, Wake};
 use gmp_trace::event::Found;
 
 /// How many ways of being found there are, "not told" included.
-const FOUND: usize = 12;
+const FOUND: usize = ALL_FOUND.len() + 1;
 
-/// Every way of being found.
-const ALL_FOUND: [Found; FOUND - 1] = [
+/// Every way of being found, in the order of their numbers.
+pub const ALL_FOUND: [Found; 11] = [
     Found::Runnext,
     Found::Local,
     Found::Global,

@@ -18,5 +18,6 @@ pub mod stacks;
 pub mod steal;
 pub mod timeline;
 pub mod utilization;
+pub mod window;
 
 mod histogram;

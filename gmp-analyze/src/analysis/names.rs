@@ -1,6 +1,7 @@
 //! Names of functions and places, out of the trace's tables.
 
 use crate::machine::Place;
+use gmp_trace::event::ExitHow;
 use gmp_trace::tables::{Tables, Text};
 use std::collections::HashMap;
 
@@ -50,6 +51,16 @@ pub fn reason(tables: &Tables, reason: Text) -> String {
     match tables.text(reason) {
         "" => "waiting".to_owned(),
         text => text.to_owned(),
+    }
+}
+
+/// How a goroutine ended, in a word.
+pub const fn exit(how: ExitHow) -> &'static str {
+    match how {
+        ExitHow::Returned => "returned",
+        ExitHow::Panicked => "panicked",
+        ExitHow::Goexit => "goexit",
+        ExitHow::Cancelled => "cancelled",
     }
 }
 

@@ -41,6 +41,8 @@ pub(super) enum Command {
     Flamegraph(FlamegraphArgs),
     /// Go's SCHED lines rebuilt from a trace, or captured ones summed up.
     Schedtrace(SchedtraceArgs),
+    /// SQL over tables of the trace: goroutines, spans, starts, steals.
+    Query(QueryArgs),
     /// What the columns of tables, the fields of JSON and the rules of findings mean.
     Explain,
 }
@@ -101,13 +103,8 @@ pub(super) struct TimelineArgs {
     #[arg(long, value_enum, default_value = "group")]
     pub(super) color: ColourArg,
 
-    /// From when, counted from the begin of the trace, as in 10ms.
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
-    pub(super) from: Option<Nanos>,
-
-    /// Until when, counted from the begin of the trace.
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
-    pub(super) to: Option<Nanos>,
+    #[command(flatten)]
+    pub(super) range: RangeArgs,
 
     /// Width of the picture in pixels.
     #[arg(long, value_name = "PIXELS", default_value_t = 1400, value_parser = clap::value_parser!(u32).range(300..=8000))]
@@ -128,6 +125,9 @@ pub(super) struct LatencyArgs {
     /// What rows stand for.
     #[arg(long, value_enum, default_value = "group")]
     pub(super) by: ByArg,
+
+    #[command(flatten)]
+    pub(super) range: RangeArgs,
 
     /// One JSON document: times in nanoseconds.
     #[arg(long, conflicts_with = "csv")]
@@ -271,6 +271,32 @@ pub(super) struct SchedtraceArgs {
     pub(super) json: bool,
 
     /// CSV, with the fields of JSON.
+    #[arg(long)]
+    pub(super) csv: bool,
+
+    #[command(flatten)]
+    pub(super) range: RangeArgs,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct QueryArgs {
+    /// A trace, gzip or not; - for standard input.
+    #[arg(value_name = "TRACE", required_unless_present = "tables")]
+    pub(super) trace: Option<OsString>,
+
+    /// The query, as in "SELECT function, SUM(running_ns) FROM goroutines GROUP BY function".
+    #[arg(value_name = "SQL", required_unless_present = "tables")]
+    pub(super) sql: Option<String>,
+
+    /// The tables and their columns, with types and units, in place of an answer.
+    #[arg(long, conflicts_with_all = ["trace", "sql", "json", "csv"])]
+    pub(super) tables: bool,
+
+    /// One JSON document with all rows.
+    #[arg(long, conflicts_with = "csv")]
+    pub(super) json: bool,
+
+    /// All rows as CSV.
     #[arg(long)]
     pub(super) csv: bool,
 

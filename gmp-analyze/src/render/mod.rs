@@ -7,9 +7,12 @@ pub mod csv;
 pub mod events;
 pub mod explain;
 pub mod json;
+#[cfg(feature = "tables")]
+pub mod query;
 pub mod schedtrace;
 pub mod sections;
 pub mod table;
+pub mod tables;
 pub mod text;
 
 mod overview;

@@ -7,11 +7,11 @@ use super::columns::{
 use super::table::{Cell, Table};
 use crate::analysis::distribution::{Distribution, EXACT_UP_TO};
 use crate::analysis::latency::found_name;
+use crate::analysis::names;
 use crate::analysis::report::{Name, Overhead, Report, Summary};
 use crate::diag::First;
 use crate::machine::{GoroutineState, ProcState};
 use crate::units;
-use gmp_trace::event::ExitHow;
 use gmp_trace::time::Nanos;
 
 /// Every table of a report, in the order in which text shows them.
@@ -302,13 +302,7 @@ pub fn anomalies(report: &Report) -> Table {
 pub fn goroutines(report: &Report) -> Option<Table> {
     let rows = report.goroutines.as_ref()?.iter().map(|row| {
         let time = |state: GoroutineState| Cell::Time(row.time[state as usize]);
-        let exit = match row.how {
-            None => "",
-            Some(ExitHow::Returned) => "returned",
-            Some(ExitHow::Panicked) => "panicked",
-            Some(ExitHow::Goexit) => "goexit",
-            Some(ExitHow::Cancelled) => "cancelled",
-        };
+        let exit = row.how.map_or("", names::exit);
         vec![
             Cell::Count(row.id.get()),
             time(GoroutineState::Running),

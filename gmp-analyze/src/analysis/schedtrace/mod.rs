@@ -9,7 +9,7 @@ pub use lines::{Captured, CapturedLine};
 pub use queues::Queues;
 pub use summary::{FieldSummary, Summary};
 
-use super::stacks::Window;
+use super::window::Window;
 use crate::diag::Counts;
 use crate::machine::{
     GoroutineNow, GoroutineState, Machine, ProcNow, ProcState, ThreadNow, ThreadState,

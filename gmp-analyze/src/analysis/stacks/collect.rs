@@ -1,6 +1,7 @@
 //! The sink that collects stacks, span by span.
 
-use super::{Amount, Detail, Lineage, RunEnd, StackGroup, StackKey, StackKind, Stacks, Window};
+use super::{Amount, Detail, Lineage, RunEnd, StackGroup, StackKey, StackKind, Stacks};
+use crate::analysis::window::Window;
 use crate::machine::{
     GoroutineBirth, GoroutineDeath, GoroutineSpan, GoroutineState, Place, Sink, Wake,
 };
@@ -172,7 +173,7 @@ impl StackCollector {
     fn sample(&mut self, event: &Event, stack: Option<StackRef>) {
         let begin = self.begin.unwrap_or(event.time);
         let at = event.time.since(begin);
-        if self.window.part(at, at).is_none() {
+        if !self.window.holds(at) {
             return;
         }
         let slot = event.g.and_then(|id| self.slots.get(&id));
@@ -301,8 +302,9 @@ impl Sink for StackCollector {
         let said = self.said.filter(|said| said.goroutine == span.goroutine);
         if self.kind.takes(span.state) {
             let begin = self.begin.unwrap_or(span.begin);
-            let part = self.window.part(span.begin - begin, span.end - begin);
-            if let Some(time) = part {
+            let part = self.window.clip(span.begin - begin, span.end - begin);
+            if let Some((begin, end)) = part {
+                let time = end.since(begin);
                 let key = self.key(span, said);
                 let count = self.count(span);
                 let amount = Amount { time, count };

@@ -154,30 +154,6 @@ pub struct Lineage {
     pub group: u32,
 }
 
-/// A part of a trace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Window {
-    /// From when, from the begin of the trace.
-    pub from: Nanos,
-    /// Until when.
-    pub to: Nanos,
-}
-
-impl Window {
-    /// The whole trace.
-    pub const WHOLE: Window = Window {
-        from: Nanos(i64::MIN),
-        to: Nanos(i64::MAX),
-    };
-
-    /// The part of a span that is inside; `None` where it is outside.
-    fn part(self, begin: Nanos, end: Nanos) -> Option<Nanos> {
-        let empty_inside = begin == end && self.from <= begin && begin < self.to;
-        let overlaps = begin < self.to && end > self.from;
-        (empty_inside || overlaps).then(|| end.min(self.to).since(begin.max(self.from)))
-    }
-}
-
 /// What a [`StackCollector`] has collected.
 #[derive(Clone, Debug)]
 pub struct Stacks {
@@ -209,28 +185,6 @@ impl Stacks {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn parts_of_spans_in_a_window() {
-        let window = Window {
-            from: Nanos(10),
-            to: Nanos(20),
-        };
-        let part = |begin, end| window.part(Nanos(begin), Nanos(end)).map(|time| time.0);
-        assert_eq!(part(0, 5), None);
-        assert_eq!(part(0, 10), None, "touches");
-        assert_eq!(part(0, 11), Some(1));
-        assert_eq!(part(0, 100), Some(10));
-        assert_eq!(part(12, 15), Some(3));
-        assert_eq!(part(19, 25), Some(1));
-        assert_eq!(part(20, 25), None);
-        assert_eq!(part(10, 10), Some(0), "an empty one is inside one window");
-        assert_eq!(part(20, 20), None, "and not in the next as well");
-        assert_eq!(
-            Window::WHOLE.part(Nanos(-5), Nanos(7)).map(|t| t.0),
-            Some(12)
-        );
-    }
 
     #[test]
     fn kinds_have_names_of_their_own() {

@@ -6,6 +6,7 @@ use super::queues::stretch;
 use super::tasks::OWN_LANES;
 use super::{COLLECTION, Lanes, MAX_LANES, Options, STOP, Timeline};
 use crate::analysis::names;
+use crate::analysis::window::Window;
 use crate::machine::{GoroutineState, ProcState, ThreadState};
 use gmp_trace::id::GId;
 use gmp_trace::tables::Tables;
@@ -192,9 +193,13 @@ impl Timeline {
         let window = Nanos(self.window.to.0.min(end.0));
         let is_empty = window <= self.window.from;
         let (from, to) = if is_empty {
-            let from = options.from.unwrap_or(Nanos::ZERO);
+            let from = options.window.from.max(Nanos::ZERO);
             let length = end.since(begin).max(Nanos(1));
-            (from, options.to.unwrap_or(from + length).max(from))
+            let to = match options.window.to {
+                to if to == Window::WHOLE.to => from + length,
+                to => to,
+            };
+            (from, to.max(from))
         } else {
             (self.window.from - begin, window - begin)
         };

@@ -17,6 +17,7 @@ pub use chart::{
 };
 pub use lane::Mark;
 
+use crate::analysis::window::Window;
 use crate::machine::{
     GoroutineBirth, GoroutineDeath, GoroutineSpan, GoroutineState, Place, ProcSpan, ProcState,
     Sink, ThreadSpan, ThreadState,
@@ -60,10 +61,8 @@ pub struct Options {
     pub lanes: Lanes,
     /// What colours stand for.
     pub colour: Colour,
-    /// From when, counted from the begin of the trace; `None` for its begin.
-    pub from: Option<Nanos>,
-    /// Until when; `None` for its end.
-    pub to: Option<Nanos>,
+    /// The part of the trace.
+    pub window: Window,
     /// How many pixels the time axis has.
     pub pixels: usize,
 }
@@ -75,28 +74,13 @@ pub const MAX_LANES: usize = 128;
 const STOP: u8 = 0;
 const COLLECTION: u8 = 1;
 
-/// The part of time that is drawn.
-#[derive(Clone, Copy, Debug)]
-struct Window {
-    from: Nanos,
-    to: Nanos,
-}
-
-impl Window {
-    /// The part of a span that is inside; `None` where none is.
-    #[inline]
-    fn clip(&self, begin: Nanos, end: Nanos) -> Option<(Nanos, Nanos)> {
-        let (begin, end) = (begin.max(self.from), end.min(self.to));
-        (begin < end).then_some((begin, end))
-    }
-}
-
 /// Collects what a timeline shows.
 #[derive(Debug)]
 pub struct Timeline {
     options: Options,
     /// Unknown until the first event.
     begin: Option<Nanos>,
+    /// The part of the trace by its clock, not before its begin; nothing without events.
     window: Window,
     scale: Scale,
     lanes: Vec<Lane>,
@@ -162,10 +146,9 @@ impl Timeline {
 
     fn begins(&mut self, time: Nanos) {
         self.begin = Some(time);
-        let from = self.options.from.map_or(time, |from| time + from);
-        let to = self.options.to.map_or(Nanos(i64::MAX), |to| time + to);
-        self.window = Window { from, to };
-        self.scale = Scale::new(from, 2 * self.options.pixels);
+        self.window = self.options.window.of_trace(time);
+        self.window.from = self.window.from.max(time);
+        self.scale = Scale::new(self.window.from, 2 * self.options.pixels);
     }
 
     /// Doubles columns until they reach `end`.
@@ -224,7 +207,7 @@ impl Timeline {
     }
 
     fn mark(&mut self, mark: Mark, id: Option<u64>, time: Nanos) {
-        let inside = self.window.from <= time && time < self.window.to;
+        let inside = self.window.holds(time);
         let lane = id.and_then(|id| self.lane_ids.iter().position(|&of| of == id));
         if let (true, Some(lane)) = (inside, lane) {
             self.reach(time);

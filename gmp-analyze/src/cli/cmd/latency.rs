@@ -1,6 +1,6 @@
 //! `latency`: how long goroutines were in each state, as a table and as histograms.
 
-use super::{damage, picture};
+use super::{damage, picture, range};
 use crate::analysis::breakdown::{Breakdown, By};
 use crate::cli::args::{ByArg, LatencyArgs};
 use crate::cli::{Failure, Verdict, config};
@@ -15,7 +15,8 @@ pub(super) fn run(args: &LatencyArgs, out: &mut dyn Write) -> Result<Verdict, Fa
         ByArg::Cause => By::Cause,
     };
     let mut input = input::open(&args.trace, true)?;
-    let outcome = session::run(&mut input, Breakdown::new(by))?;
+    let outcome = session::run(&mut input, Breakdown::new(by, range::window(&args.range)?))?;
+    let span = outcome.end.since(outcome.begin);
     let latency = outcome.sink.finish(input.tables());
     let facts = input.facts();
     let top = args.top.unwrap_or(usize::MAX);
@@ -27,11 +28,10 @@ pub(super) fn run(args: &LatencyArgs, out: &mut dyn Write) -> Result<Verdict, Fa
         breakdown::text(out, &latency, config::layout(args.width, args.top))?;
     }
     damage::note(&input, &outcome.counts);
+    range::note(&args.range, &facts.source, input.event_count() > 0, span);
     if latency.series().is_empty() {
-        picture::note(
-            &facts.source,
-            "the trace tells of no goroutine: there is nothing to show",
-        );
+        let what = "there is no goroutine to show";
+        picture::note(&facts.source, what);
     }
     if let Some(path) = &args.histogram {
         let name = picture::name_of(&facts.source);

@@ -7,6 +7,7 @@ mod explain;
 mod flamegraph;
 mod latency;
 mod picture;
+mod query;
 mod range;
 mod report;
 mod schedtrace;
@@ -26,6 +27,7 @@ pub(super) fn run(command: Command, out: &mut dyn Write) -> Result<Verdict, Fail
         Command::Timeline(args) => timeline::run(&args, out),
         Command::Flamegraph(args) => flamegraph::run(&args, out),
         Command::Schedtrace(args) => schedtrace::run(&args, out),
+        Command::Query(args) => query::run(&args, out),
         Command::Explain => explain::run(out),
     }
 }

@@ -1,7 +1,7 @@
 //! `--from` and `--to`, of commands that have them.
 
 use super::picture;
-use crate::analysis::stacks::Window;
+use crate::analysis::window::Window;
 use crate::cli::Failure;
 use crate::cli::args::RangeArgs;
 use crate::units;

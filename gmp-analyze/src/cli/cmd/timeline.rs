@@ -1,6 +1,6 @@
 //! `timeline`: a picture of what ran where and when.
 
-use super::{damage, picture};
+use super::{damage, picture, range};
 use crate::analysis::timeline::{Colour, Lanes, Options, Timeline};
 use crate::cli::args::{ColourArg, LanesArg, TimelineArgs};
 use crate::cli::{Failure, Verdict};
@@ -8,12 +8,6 @@ use crate::{input, plot, session};
 use std::io::Write;
 
 pub(super) fn run(args: &TimelineArgs, out: &mut dyn Write) -> Result<Verdict, Failure> {
-    if let (Some(from), Some(to)) = (args.from, args.to)
-        && from >= to
-    {
-        let message = "--from has to be before --to: nothing is between the two";
-        return Err(Failure::Usage(message.to_owned()));
-    }
     let lanes = match args.lanes {
         LanesArg::P => Lanes::Procs,
         LanesArg::M => Lanes::Threads,
@@ -28,8 +22,7 @@ pub(super) fn run(args: &TimelineArgs, out: &mut dyn Write) -> Result<Verdict, F
     let options = Options {
         lanes,
         colour,
-        from: args.from,
-        to: args.to,
+        window: range::window(&args.range)?,
         pixels: plot::timeline::pixels(args.width, lanes),
     };
     let mut input = input::open(&args.trace, true)?;

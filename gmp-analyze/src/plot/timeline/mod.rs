@@ -12,6 +12,7 @@ use super::axis::TimeAxis;
 use super::svg::{self, Anchor, Svg};
 use super::{Error, palette};
 use crate::analysis::timeline::{Chart, Colour, Lanes};
+use crate::analysis::window::Window;
 use crate::machine::GoroutineState;
 use crate::units;
 use layout::Layout;
@@ -94,9 +95,9 @@ pub fn nothing(chart: &Chart) -> Option<String> {
             let events = units::counted(chart.events, "event");
             format!("the trace has {events} and no length")
         } else {
-            let where_to = match chart.options.to {
-                Some(_) => format!("between {from} and {to}"),
-                None => format!("after {from}"),
+            let where_to = match chart.options.window.to == Window::WHOLE.to {
+                true => format!("after {from}"),
+                false => format!("between {from} and {to}"),
             };
             format!("nothing of the trace is {where_to}: it is {trace} long")
         });
