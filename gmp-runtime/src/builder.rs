@@ -37,7 +37,7 @@ pub struct Builder {
 
 impl Builder {
     /// The defaults: as many Ps as `GMPMAXPROCS` says, else as the machine has processors for this
-    /// process; stacks of 256 KiB.
+    /// process, but no more than its control group gives it time for; stacks of 256 KiB.
     pub fn new() -> Builder {
         Builder {
             procs: None,

@@ -8,8 +8,10 @@ use crate::sched::critical;
 use crate::sched::current;
 use crate::sched::current::this_goroutine;
 use crate::sched::g::{Wait, WaitReason};
+use crate::sched::locked;
 use crate::sched::park;
 use crate::sched::refs::GRef;
+use crate::sched::syscall;
 
 /// Lets other goroutines run: the caller goes to the end of its P's queue (Go's `runtime.Gosched`).
 ///
@@ -38,6 +40,82 @@ pub fn park() {
         site: Location::caller(),
     };
     park::park_for_permit(g, wait);
+}
+
+/// Runs `f`, which may block its thread: a system call, a lock of std, a call into a library that waits. The P
+/// goes on with other goroutines when it takes long (Go's `entersyscall` and `exitsyscall`).
+///
+/// Blocks the goroutine and its thread, not the P: the P stays with the call for 20 µs at least, and is then given
+/// to another thread as soon as somebody could use it. Not worth while for what never takes so long; the cost of a
+/// call that is short is a few nanoseconds.
+///
+/// Inside `f` the caller is a thread that runs no goroutine: [`current()`] is `None`, what would block a goroutine
+/// panics, and sending, waking and joining do what they do on any thread. After `f` the goroutine may go on on
+/// another thread.
+///
+/// On a thread that runs no goroutine it just calls `f`.
+///
+/// # Panics
+/// With the panic of `f`.
+///
+/// # Examples
+/// ```
+/// let runtime = gmp_runtime::Runtime::builder().procs(1).build()?;
+/// // SAFETY: nothing that belongs to a thread lives across a call that may park.
+/// let status = unsafe {
+///     runtime.run(|| gmp_runtime::blocking(|| std::process::Command::new("true").status()))
+/// };
+/// assert!(status?.success());
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[track_caller]
+#[inline]
+pub fn blocking<R>(f: impl FnOnce() -> R) -> R {
+    syscall::blocking(Location::caller(), f)
+}
+
+/// Locks the calling goroutine to its thread: until [`unlock_os_thread`] was called as often, it runs on that thread
+/// only, and nothing else does (Go's `runtime.LockOSThread`). For what belongs to a thread: its namespaces and
+/// credentials, a library with state of its own in each thread, a user interface.
+///
+/// When a goroutine ends while it is locked, its thread ends with it. The main goroutine begins on the thread that
+/// called [`Runtime::run`](crate::Runtime::run): locked first of all, it stays there.
+///
+/// Does not block. Each time a locked goroutine goes on after it has waited costs two switches of threads.
+///
+/// # Panics
+/// On a thread that runs no goroutine.
+///
+/// # Examples
+/// ```
+/// use std::thread;
+/// use gmp_runtime::{lock_os_thread, unlock_os_thread, yield_now};
+///
+/// let runtime = gmp_runtime::Runtime::builder().procs(2).build()?;
+/// let caller = thread::current().id();
+/// // SAFETY: nothing that belongs to a thread lives across a call that may park.
+/// unsafe {
+///     runtime.run(move || {
+///         lock_os_thread();
+///         yield_now();
+///         assert_eq!(thread::current().id(), caller);
+///         unlock_os_thread();
+///     })
+/// };
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn lock_os_thread() {
+    locked::lock(this_goroutine());
+}
+
+/// Undoes one [`lock_os_thread`] of the calling goroutine; does nothing if there is none left.
+///
+/// Does not block.
+///
+/// # Panics
+/// On a thread that runs no goroutine.
+pub fn unlock_os_thread() {
+    locked::unlock(this_goroutine());
 }
 
 /// The goroutine of the caller; `None` on a thread that runs none.

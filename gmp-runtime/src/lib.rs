@@ -37,9 +37,11 @@
 //! | [`gc()`] | yes | no | no |
 //! | [`yield_now`] | no: it stays runnable | no | no |
 //! | [`go`], [`Sender::try_send`], [`Receiver::try_recv`], [`Goroutine::unpark`] | no | no | no |
+//! | [`lock_os_thread`], [`unlock_os_thread`] | no | no | no |
 //! | [`trace::start`], [`trace::stop`] | yes | yes | yes |
 //! | [`debug::dump`](debug::dump()) | yes | yes | yes |
-//! | a blocking call of std (`File::read`, `std::sync::Mutex::lock`, …) | yes | yes | yes |
+//! | [`blocking`], [`fs`] | yes | yes | no, after 20 µs |
+//! | a blocking call of std outside of those (`File::read`, `std::sync::Mutex::lock`, …) | yes | yes | yes |
 //!
 //! # Guarantees
 //!
@@ -50,12 +52,15 @@
 //! * A goroutine whose stack overflows ends the process with a report that names it. Memory is never
 //!   corrupted.
 //!
+//! How calls of the outside world fit in is in `docs/scheduler.md`.
+//!
 //! How it works today, and not promised: the queues, the order of the search for work, stealing and
 //! spinning are Go's, constant by constant; see `sched` in the sources.
 //!
 //! # Environment
 //!
-//! `GMPMAXPROCS=N`: the number of Ps, unless the program sets it. `GMPDEBUG=name=value,…`: `trace=FILE`
+//! `GMPMAXPROCS=N`: the number of Ps, unless the program sets it; without it, the processors of the process, no
+//! more than its control group gives it time for. `GMPDEBUG=name=value,…`: `trace=FILE`
 //! records into a file, `schedtrace=MS` prints Go's `SCHED` line every so many milliseconds, with `scheddetail=1`
 //! also one for each P, M and goroutine, `gctrace=1` a line about each collection cycle. `GMPGC=PERCENT`: when there
 //! is one (see [`mod@gc`]). What is not understood there is one line on standard error, and never stops a program.
@@ -77,9 +82,11 @@
 
 mod builder;
 mod chan;
+mod counts;
 pub mod debug;
 mod defer;
 mod fatal;
+pub mod fs;
 pub mod gc;
 mod goroutine;
 mod local;
@@ -109,9 +116,12 @@ pub use chan::{
     Iter, Receiver, RecvError, RecvTimeoutError, SendError, SendTimeoutError, Sender, TryRecvError,
     TrySendError, channel,
 };
+pub use counts::{gomaxprocs, num_cpu, num_goroutine, set_max_threads};
 pub use defer::{Deferred, goexit};
 pub use gc::gc;
-pub use goroutine::{Goroutine, current, park, proc_id, yield_now};
+pub use goroutine::{
+    Goroutine, blocking, current, lock_os_thread, park, proc_id, unlock_os_thread, yield_now,
+};
 pub use local::LocalKey;
 pub use metrics::{Histogram as MetricHistogram, Metrics, Value as MetricValue, metrics};
 pub use runtime::Runtime;

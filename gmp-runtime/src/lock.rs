@@ -33,7 +33,7 @@ pub(crate) enum Rank {
     /// One channel's queues and buffer, or the schedule of one timer. A `select` holds those of several
     /// channels at once, taken by ascending address; a timer's is taken before its channel's.
     Channel,
-    /// The timers of one P.
+    /// The timers of one P. Whoever holds two at once took them by ascending numbers of the Ps.
     Timers,
     /// The global queue, the idle lists, and everything else of the scheduler that all Ps share. Below
     /// channels and timers because making a goroutine ready may need it while either is held.
@@ -48,7 +48,7 @@ pub(crate) enum Rank {
 impl Rank {
     /// Whether a thread may hold several locks of this rank, taken in an order of their own.
     pub(crate) fn may_nest(self) -> bool {
-        matches!(self, Rank::Channel)
+        matches!(self, Rank::Channel | Rank::Timers)
     }
 }
 
@@ -428,7 +428,7 @@ mod tests {
                 channel.lock();
             }
             Some("equal") => {
-                let (one, other) = (Spin::new(Rank::Timers), Spin::new(Rank::Timers));
+                let (one, other) = (Spin::new(Rank::Sched), Spin::new(Rank::Sched));
                 one.lock();
                 other.lock();
             }
@@ -446,7 +446,7 @@ mod tests {
                     text.contains("fatal error: lock order: takes Channel while holding Sched"),
                     "{text}"
                 );
-                assert!(broken("equal").contains("takes Timers while holding Timers"));
+                assert!(broken("equal").contains("takes Sched while holding Sched"));
                 assert!(broken("not held").contains("releases Trace, which this thread"));
                 assert!(broken("outside").contains("takes Sched on an M that is not in a section"));
             }

@@ -74,11 +74,11 @@ impl Metrics {
         use Value::{Count, Seconds};
 
         let states = States::count(sched);
-        let latencies = Durations::sum(sched.procs().map(|p| &p.latencies));
+        let latencies = Durations::sum(sched.made_procs().map(|p| &p.latencies));
         let values = vec![
             (
                 "/sched/gomaxprocs:threads",
-                Count(u64::from(sched.proc_count())),
+                Count(u64::from(sched.procs.wanted())),
             ),
             ("/sched/goroutines:goroutines", Count(states.sum())),
             (

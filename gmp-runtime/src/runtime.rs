@@ -174,12 +174,10 @@ fn start_helpers(sched: &'static Sched, config: &Config) -> Vec<thread::JoinHand
 
 /// Ends what is left, on M0, when all other threads have ended.
 fn end(sched: &'static Sched, m0: MRef) {
-    let mut left = 0;
-    if let Some(p) = sched.take_idle_p() {
-        m0.acquire_p(p);
-        left = finish(m0);
-        m0.release_p();
-    }
+    // Any P: one that was given to an M as the end began is on no list.
+    m0.acquire_p(sched.take_idle_p().unwrap_or_else(|| sched.proc_at(0)));
+    let left = finish(m0);
+    m0.release_p();
     timers::abandon_all(sched);
     m0.tracer.m_end(&m0);
     current::set_m(None);
@@ -217,7 +215,7 @@ fn finish(m0: MRef) -> usize {
 impl fmt::Debug for Runtime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Runtime")
-            .field("procs", &self.sched.proc_count())
+            .field("procs", &self.sched.procs.wanted())
             .finish_non_exhaustive()
     }
 }

@@ -64,7 +64,11 @@ fn the_number_of_ps_comes_from_the_environment() {
         assert!(!stderr(&output).contains("warning"), "{}", stderr(&output));
         checked += 1;
     }
-    let default = thread::available_parallelism().unwrap().to_string();
+    // What a runtime says of itself where nothing is set.
+    let debug = run_case("says_its_default", "say", &[]);
+    let said = String::from_utf8_lossy(&debug.stdout).into_owned();
+    let (_, after) = said.split_once("procs: ").unwrap();
+    let default: String = after.chars().take_while(char::is_ascii_digit).collect();
     for bad in ["0", "-1", "two", "4097", "1,2", " 2", "1e3"] {
         let output = run_case(NAME, &default, &[("GMPMAXPROCS", bad)]);
         let text = stderr(&output);
@@ -82,6 +86,13 @@ fn the_number_of_ps_comes_from_the_environment() {
     }
     run_case(NAME, &default, &[("GMPMAXPROCS", "")]);
     assert_eq!(checked, 11);
+}
+
+#[test]
+fn says_its_default() {
+    let debug = format!("{:?}", Runtime::new().unwrap());
+    assert!(debug.contains("procs: "));
+    println!("{debug}");
 }
 
 #[test]

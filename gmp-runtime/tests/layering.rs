@@ -81,7 +81,9 @@ const ROWS: &[Row] = &[
             "sched::ticket",
             "sched::steal",
             "sched::handoff",
+            "sched::locked",
             "sched::preempt",
+            "sched::procs",
             "sched::syscall",
             "sched::stw",
             "sched::find",
@@ -111,6 +113,7 @@ const ROWS: &[Row] = &[
         name: "7 outside",
         modules: &[
             "builder",
+            "counts",
             "runtime",
             "spawn",
             "goroutine",

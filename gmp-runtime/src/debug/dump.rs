@@ -121,6 +121,8 @@ struct Entry {
     state: u32,
     /// What it waits for, and for how many nanoseconds so far.
     wait: Option<(Wait, u64)>,
+    /// Whether it is locked to its thread.
+    is_locked: bool,
     start: Option<fn() -> &'static str>,
     created_at: Option<&'static Location<'static>>,
     creator: u64,
@@ -149,6 +151,7 @@ impl Entry {
                 .then(|| g.wait.look())
                 .flatten()
                 .map(|(wait, since)| (wait, now.saturating_sub(since))),
+            is_locked: g.locked_to().is_some(),
             start: g.routine.get().map(|routine| routine.name),
             created_at: g.created_at.get(),
             creator: g.creator.get(),
@@ -203,6 +206,9 @@ impl Entry {
         let minutes = self.wait.map_or(0, |(_, waited)| waited / 60_000_000_000);
         if minutes >= 1 {
             write!(out, ", {minutes} minutes")?;
+        }
+        if self.is_locked {
+            out.write_str(", locked to thread")?;
         }
         writeln!(out, "]:")
     }
@@ -292,6 +298,7 @@ mod tests {
             id: 18,
             state: GState::Waiting as u32,
             wait: Some((wait, waited_ns)),
+            is_locked: false,
             start: Some(|| "program::serve::{{closure}}"),
             created_at: Some(here),
             creator: 1,
@@ -318,6 +325,14 @@ mod tests {
         assert_eq!(
             header(5 * MINUTE + 1),
             "goroutine 18 [chan receive, 5 minutes]:"
+        );
+        let locked = Entry {
+            is_locked: true,
+            ..entry(2 * MINUTE)
+        };
+        assert!(
+            text(&locked, Stack::Known)
+                .starts_with("goroutine 18 [chan receive, 2 minutes, locked to thread]:\n")
         );
     }
 

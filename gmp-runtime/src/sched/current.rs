@@ -20,7 +20,7 @@ thread_local! {
     static CURRENT_M: Cell<*mut M> = const { Cell::new(ptr::null_mut()) };
 }
 
-/// The goroutine that runs here; `None` on a thread that runs none.
+/// The goroutine that runs here; `None` on a thread that runs none, and in a system call.
 #[inline(always)]
 pub(crate) fn goroutine() -> Option<GRef> {
     match stack::slot_of(stack_pointer()) {
@@ -37,7 +37,7 @@ pub(crate) fn goroutine() -> Option<GRef> {
 #[inline(never)]
 #[track_caller]
 fn outside_a_goroutine() -> ! {
-    panic!("not on a goroutine: call this inside `Runtime::run`")
+    panic!("not on a goroutine: call this inside `Runtime::run`, and outside `blocking`")
 }
 
 /// The goroutine of the caller.
@@ -57,7 +57,12 @@ pub(crate) fn this_goroutine() -> GRef {
 #[cold]
 #[inline(never)]
 fn goroutine_of_thread() -> Option<GRef> {
-    thread_m()?.current()
+    let m = thread_m()?;
+    // In a system call this is a thread like any other.
+    if m.call_p().is_some() {
+        return None;
+    }
+    m.current()
 }
 
 /// The M that this thread is, if it is one. Never inlined, because the thread may be another one after

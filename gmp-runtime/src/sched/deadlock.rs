@@ -11,6 +11,7 @@
 
 use crate::debug::dump;
 use crate::fatal;
+use crate::prim::atomic::Ordering;
 use crate::sched::Sched;
 use crate::sys::thread::{exit_now, thread_count};
 
@@ -43,6 +44,11 @@ pub(crate) fn check_if_asleep(sched: &'static Sched) {
 }
 
 fn report(sched: &'static Sched) {
+    // An M that was made meanwhile goes to sleep, too, and finds the same.
+    // ordering: Relaxed: one of them reports.
+    if sched.deadlock_reported.swap(true, Ordering::Relaxed) {
+        return;
+    }
     // The trace of a program that hangs is worth reading.
     crate::trace::end(sched);
     fatal::report(format_args!(

@@ -8,7 +8,7 @@ use crate::sched::g::transition;
 use crate::sched::m::M;
 use crate::sched::p::P;
 use crate::sched::refs::{GRef, PRef};
-use crate::sched::{deadlock, steal, timers};
+use crate::sched::{deadlock, locked, steal, timers};
 use crate::sys::clock::monotonic_ns;
 use crate::trace::marks::{Found, Leave};
 
@@ -28,10 +28,13 @@ pub(crate) fn next_here(m: &M, leaving: GRef, how: Leave) -> Option<GRef> {
         } else {
             Found::Local
         };
-        m.tracer.switch(m, leaving, how, next, found);
-        start_here(m, &p, next, from_runnext);
-        settle_unless_exit(m, how);
-        return Some(next);
+        if next.locked_to().is_none() {
+            m.tracer.switch(m, leaving, how, next, found);
+            start_here(m, &p, next, from_runnext);
+            settle_unless_exit(m, how);
+            return Some(next);
+        }
+        m.chosen.set(Some((next, found)));
     }
     m.tracer.leave(m, leaving, how);
     m.set_current(None);
@@ -51,6 +54,7 @@ fn settle_unless_exit(m: &M, how: Leave) {
 #[inline(always)]
 fn needs_thought(m: &M, p: &P) -> bool {
     p.wants_attention()
+        || m.locked().is_some()
         || p.slice_is_over()
         || (p.tick().is_multiple_of(GLOBAL_QUEUE_TICK) && m.sched.global_len() != 0)
         || p.timers_may_be_due()
@@ -97,16 +101,53 @@ impl Choice {
     }
 }
 
-/// A goroutine to run on `m`, which has a P now and when this returns; sleeps while there is none.
-/// `None` when the scheduler stops: then `m` may have no P.
+/// A goroutine to run on `m`, which has a P when this returns; sleeps while there is none. `None` when the
+/// scheduler stops: then `m` may have no P.
 pub(crate) fn find(m: &M) -> Option<Choice> {
+    loop {
+        if let Some(g) = m.locked() {
+            return locked::wait_for_turn(m).then(|| Choice::new(g, Found::Locked));
+        }
+        let choice = match m.chosen.take() {
+            Some((g, found)) if !m.sched.stopping() => Choice::new(g, found),
+            Some((g, _)) => {
+                // As if it had not been taken.
+                m.sched.put_global(g);
+                return None;
+            }
+            None => search(m)?,
+        };
+        match choice.g.locked_to() {
+            None => return Some(choice),
+            Some(other) => locked::give_turn(m, other),
+        }
+    }
+}
+
+/// [`find`] for an M that no goroutine is locked to; what it finds may be locked to another one.
+fn search(m: &M) -> Option<Choice> {
     let sched = m.sched;
     loop {
         // 1. The end of the scheduler comes before everything else.
         if sched.stopping() {
             return None;
         }
-        let p = m.held_p();
+        let Some(p) = m.p() else {
+            // Its goroutine came back from a system call and found no P.
+            if !sleep(m) {
+                return None;
+            }
+            continue;
+        };
+        if p.wants_attention() && p.take_attention() && sched.stopping() {
+            // The end has begun since step 1; whoever gets the P next is to know, too.
+            p.demand_attention();
+            return None;
+        }
+        if sched.is_surplus(&p) {
+            retire_p(m);
+            continue;
+        }
 
         // 2. Timers of this P that are due.
         timers::run_due(m, &p);
@@ -169,6 +210,18 @@ pub(crate) fn find(m: &M) -> Option<Choice> {
             return None;
         }
     }
+}
+
+/// There are to be fewer Ps: the one of `m` goes.
+#[cold]
+#[inline(never)]
+fn retire_p(m: &M) {
+    let p = m.release_p();
+    if m.spinning.replace(false) {
+        m.tracer.spin_end(m, false);
+        m.sched.idle.recheck_before_sleep(true);
+    }
+    m.sched.retire(m, p);
 }
 
 /// Gives the P to the idle list and sleeps until there may be work; comes back with a P. False when

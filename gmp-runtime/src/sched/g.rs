@@ -19,8 +19,7 @@
 //! | preempted | no | the M it is frozen on | the scheduler |
 //! | dead | no | its handle, then a free list | its handle |
 //!
-//! The numbers are Go's. Nothing enters `syscall` and `preempted` yet: they are for system calls and
-//! preemption, which are not built.
+//! The numbers are Go's. Nothing enters `preempted` yet: it is for preemption, which is not built.
 
 use std::any::Any;
 use std::cell::{Cell, UnsafeCell};
@@ -240,6 +239,10 @@ pub(crate) struct G {
     pub(crate) link: Cell<Option<GRef>>,
     /// Its stack, from its first run to its end. Owner's.
     pub(crate) stack: Cell<Option<Stack>>,
+    /// The M that it is locked to: it runs on no other one. Written by itself, read by its owner and dumps.
+    locked_to: AtomicPtr<M>,
+    /// How many times it was locked and not unlocked. Its own.
+    pub(crate) locks: Cell<u32>,
     /// Written by the owner.
     pub(crate) id: ShownNumber,
     /// What its closure and result are. Written by the owner.
@@ -282,6 +285,8 @@ impl G {
             mark: Mark::new(),
             link: Cell::new(None),
             stack: Cell::new(None),
+            locked_to: AtomicPtr::new(std::ptr::null_mut()),
+            locks: Cell::new(0),
             id: ShownNumber::new(0),
             routine: ShownRef::none(),
             payload: UnsafeCell::new([const { MaybeUninit::uninit() }; PAYLOAD_WORDS]),
@@ -348,6 +353,22 @@ impl G {
     pub(crate) fn set_m(&self, m: MRef) {
         // ordering: Relaxed, as in `m`.
         self.m.store(m.as_ptr(), Ordering::Relaxed);
+    }
+
+    /// The M that it is locked to.
+    #[inline(always)]
+    pub(crate) fn locked_to(&self) -> Option<MRef> {
+        // ordering: Relaxed, as in `m`.
+        MRef::from_ptr(self.locked_to.load(Ordering::Relaxed))
+    }
+
+    /// Locks it to an M, or to none.
+    pub(crate) fn lock_to(&self, m: Option<MRef>) {
+        // ordering: Relaxed, as in `m`.
+        self.locked_to.store(
+            m.map_or(std::ptr::null_mut(), MRef::as_ptr),
+            Ordering::Relaxed,
+        );
     }
 
     /// Whether it has a stack: it has started and not ended.

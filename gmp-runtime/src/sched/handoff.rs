@@ -38,10 +38,6 @@ pub(crate) enum Given {
 
 impl Sched {
     /// Gives `p`, which nobody holds, to an M or to the idle list: see the module.
-    #[cfg_attr(
-        not(test),
-        allow(dead_code, reason = "for system calls and preemption")
-    )]
     pub(crate) fn handoff(&self, p: PRef) {
         let given = {
             let mut shared = self.shared.lock();
@@ -124,8 +120,7 @@ impl Sched {
     }
 
     /// The second look of whoever made a P idle, as in `sched::find`.
-    #[cfg_attr(not(test), allow(dead_code, reason = "as `handoff`"))]
-    fn look_after_handoff(&self) {
+    pub(crate) fn look_after_handoff(&self) {
         self.idle.recheck_before_sleep(false);
         if self.work_waits() {
             self.wake_p_if_needed();

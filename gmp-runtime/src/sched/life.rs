@@ -298,6 +298,8 @@ pub(crate) fn free_after_exit(m: &M, g: GRef) {
 /// Makes a dead goroutine an idle one.
 fn recycle(g: GRef) {
     g.routine.set(None);
+    g.lock_to(None);
+    g.locks.set(0);
     // ordering: Release; pairs with the Acquire load in `has_handle`: who sees the word empty sees that
     // there is no routine.
     g.join.store(0, Ordering::Release);

@@ -11,6 +11,7 @@ use crate::sched::refs::{GRef, MRef, PRef};
 use crate::sched::shown::ShownFlag;
 use crate::switch::Context;
 use crate::sys::futex;
+use crate::trace::marks::{Found, HandoffReason};
 
 /// What is to be done on the stack that was switched to, for the goroutine that was left: only now
 /// is it complete, and may be seen by others.
@@ -28,6 +29,8 @@ pub(crate) enum PostSwitch {
     WaitForAny(*const crate::sched::ticket::AnyWait),
     /// It waits for a permit: see `sched::park`.
     AwaitPermit(GRef),
+    /// It is back from a system call and has no P: to the global queue.
+    WithoutP(GRef),
     /// It waits for the end of another one: see `spawn`.
     AwaitEnd(GRef, GRef),
     /// It has ended: its stack, and perhaps itself, are free.
@@ -52,6 +55,15 @@ pub(crate) struct M {
     pub(crate) id: u64,
     /// Whether it looks for work that it does not know of. This M's; whoever wakes it sets it before.
     pub(crate) spinning: ShownFlag,
+    /// While it is in a system call, the P that it entered it with, which may be somebody else's by now. This
+    /// M's.
+    call_p: Cell<Option<PRef>>,
+    /// The goroutine that is locked to it: it runs no other one. Written by this M; dumps read it.
+    locked: AtomicPtr<G>,
+    /// Whether its thread is to end, since the goroutine that was locked to it has. This M's.
+    pub(crate) must_end: Cell<bool>,
+    /// What was taken from a queue and needs thought before it runs, and how it was found. This M's.
+    pub(crate) chosen: Cell<Option<(GRef, Found)>>,
     /// The P that a waker gives. Written by the waker, taken by this M.
     next_p: AtomicPtr<P>,
     /// Counts wakes; the word this M sleeps on.
@@ -78,6 +90,10 @@ impl M {
             post: Cell::new(PostSwitch::Nothing),
             context: Context::new(),
             spinning: ShownFlag::new(false),
+            call_p: Cell::new(None),
+            locked: AtomicPtr::new(std::ptr::null_mut()),
+            must_end: Cell::new(false),
+            chosen: Cell::new(None),
             next_p: AtomicPtr::new(std::ptr::null_mut()),
             parker: AtomicU32::new(0),
             idle_link: Cell::new(None),
@@ -119,6 +135,68 @@ impl M {
         self.p.store(std::ptr::null_mut(), Ordering::Relaxed);
         self.tracer.settle();
         p
+    }
+
+    /// Gives its P to `to`, which will run the goroutine that is locked to it.
+    pub(crate) fn hand_p_to(&self, to: MRef, why: HandoffReason) -> PRef {
+        let p = self.held_p();
+        self.tracer.proc_handoff(self, to, why);
+        p.set_m(None);
+        // ordering: Relaxed, as in `acquire_p`.
+        self.p.store(std::ptr::null_mut(), Ordering::Relaxed);
+        self.tracer.settle();
+        p
+    }
+
+    /// The goroutine that is locked to it.
+    #[inline(always)]
+    pub(crate) fn locked(&self) -> Option<GRef> {
+        // ordering: Relaxed: as in `p`.
+        GRef::from_ptr(self.locked.load(Ordering::Relaxed))
+    }
+
+    /// Says which goroutine is locked to it.
+    pub(crate) fn set_locked(&self, g: Option<GRef>) {
+        let pointer = g.map_or(std::ptr::null_mut(), GRef::as_ptr);
+        // ordering: Relaxed: as in `p`.
+        self.locked.store(pointer, Ordering::Relaxed);
+    }
+
+    /// Enters a system call: from now on it holds no P, and anybody may take the one that it had.
+    #[inline(always)]
+    pub(crate) fn begin_call(&self) -> PRef {
+        let p = self.held_p();
+        self.call_p.set(Some(p));
+        // ordering: Relaxed, as in `acquire_p`.
+        self.p.store(std::ptr::null_mut(), Ordering::Relaxed);
+        p.begin_call(self.reference());
+        p
+    }
+
+    /// The P with which it entered the system call that it is in.
+    #[inline(always)]
+    pub(crate) fn call_p(&self) -> Option<PRef> {
+        self.call_p.get()
+    }
+
+    /// The system call is over, with the P that it took back or without one.
+    #[inline(always)]
+    pub(crate) fn end_call(&self, taken_back: Option<PRef>) {
+        self.call_p.set(None);
+        if let Some(p) = taken_back {
+            // ordering: Relaxed, as in `acquire_p`.
+            self.p.store(p.as_ptr(), Ordering::Relaxed);
+        }
+    }
+
+    /// The P that it holds as far as a trace is concerned: in a system call, until somebody takes it.
+    pub(crate) fn traced_p(&self) -> Option<PRef> {
+        let in_call = || {
+            self.call_p
+                .get()
+                .filter(|p| p.in_call_of() == Some(self.reference()))
+        };
+        self.p().or_else(in_call)
     }
 
     /// The goroutine that runs here.

@@ -11,17 +11,20 @@ pub(crate) mod handoff;
 pub(crate) mod idle;
 pub(crate) mod inject;
 pub(crate) mod life;
+pub(crate) mod locked;
 pub(crate) mod m;
 pub(crate) mod mark;
 pub(crate) mod p;
 pub(crate) mod park;
 mod pools;
+pub(crate) mod procs;
 mod queues;
 pub(crate) mod refs;
 pub(crate) mod runq;
 pub(crate) mod shown;
 pub(crate) mod shutdown;
 pub(crate) mod steal;
+pub(crate) mod syscall;
 pub(crate) mod sysmon;
 pub(crate) mod table;
 pub(crate) mod ticket;
@@ -36,7 +39,7 @@ use crate::prim::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::sched::idle::IdleCounters;
 use crate::sched::inject::GList;
 use crate::sched::m::M;
-use crate::sched::p::P;
+use crate::sched::procs::Procs;
 use crate::sched::refs::{MRef, PRef};
 use crate::sched::table::GTable;
 use crate::sched::timers::Timekeeper;
@@ -52,6 +55,9 @@ pub(crate) struct Shared {
     /// Ms that sleep, last in first.
     idle_ms: Option<MRef>,
     idle_m_count: u32,
+    /// Ms that wait for the turn of the goroutine that is locked to them. An M that is given its turn before
+    /// it waits makes it negative for a moment.
+    waiting_locked: i32,
     /// Ps that nobody holds.
     idle_ps: Option<PRef>,
     /// Ps that wait for an M: one that the spawner makes, or one that has nothing else to do.
@@ -73,6 +79,25 @@ impl Shared {
         let p = self.idle_ps?;
         self.idle_ps = p.link.take();
         Some(p)
+    }
+
+    /// Takes `p` out of the idle list, if it is there.
+    fn take_this_idle_p(&mut self, p: PRef) -> bool {
+        let mut before: Option<PRef> = None;
+        let mut at = self.idle_ps;
+        while let Some(here) = at {
+            let next = here.link.get();
+            if here == p {
+                match before {
+                    Some(before) => before.link.set(next),
+                    None => self.idle_ps = next,
+                }
+                p.link.set(None);
+                return true;
+            }
+            (before, at) = (at, next);
+        }
+        false
     }
 
     /// Puts `m` on the list of those that sleep.
@@ -109,7 +134,7 @@ pub(crate) struct Sched {
     /// The length of the global queue. Written under the lock.
     global_len: AtomicU32,
     pub(crate) idle: IdleCounters,
-    procs: Box<[P]>,
+    pub(crate) procs: Procs,
     /// Every M, in the order of their numbers. Only the spawner and the thread of `run` add to it.
     #[expect(clippy::vec_box, reason = "an M stays where it is when the list grows")]
     ms: SpinLock<Vec<Box<M>>>,
@@ -124,13 +149,15 @@ pub(crate) struct Sched {
     next_id: AtomicU64,
     /// For how long goroutines have waited for mutexes, in nanoseconds.
     mutex_wait_ns: AtomicU64,
-    /// How many Ms there are. Written under the lock of `ms`.
+    /// How many Ms there are, whose threads have not ended.
     m_total: AtomicU32,
     /// Threads of the scheduler that are no Ms.
     pub(crate) helper_threads: AtomicU32,
     /// Whether threads that are not the scheduler's may wake goroutines.
     pub(crate) threads_wake: bool,
     stopping: AtomicBool,
+    /// Whether some M is reporting that all goroutines are asleep.
+    deadlock_reported: AtomicBool,
     /// Handles through which somebody may still reach a goroutine when the scheduler has ended.
     pub(crate) handles: AtomicU64,
     /// Threads and goroutines of other schedulers that are about to use this one.
@@ -155,6 +182,7 @@ impl Sched {
                     global: GList::new(),
                     idle_ms: None,
                     idle_m_count: 0,
+                    waiting_locked: 0,
                     idle_ps: None,
                     awaiting_ps: None,
                     free: GList::new(),
@@ -163,9 +191,7 @@ impl Sched {
             ),
             global_len: AtomicU32::new(0),
             idle: IdleCounters::new(fences),
-            procs: (0..procs as u32)
-                .map(|id| P::new(id, stack_class))
-                .collect(),
+            procs: Procs::new(procs as u32, stack_class),
             ms: SpinLock::new(Rank::Sched, Vec::new()),
             table: GTable::reserve()?,
             stacks: StackPool::global().map_err(io::Error::other)?,
@@ -179,41 +205,13 @@ impl Sched {
             helper_threads: AtomicU32::new(0),
             threads_wake: true,
             stopping: AtomicBool::new(false),
+            deadlock_reported: AtomicBool::new(false),
             handles: AtomicU64::new(0),
             visitors: AtomicU32::new(0),
             collection: crate::gc::Collection::new(fences),
             tracer: crate::trace::SchedTrace::new(fences),
         };
         Ok(sched)
-    }
-
-    /// Puts every P on the idle list, the first one first. Once, before anything else.
-    pub(crate) fn make_procs_idle(&'static self) {
-        let mut shared = self.shared.lock();
-        for p in self.procs.iter().rev() {
-            // SAFETY: no M exists yet; the number of Ps stays.
-            unsafe { p.runq.set_shared(self.procs.len() > 1) };
-            // SAFETY: Ps are in the scheduler's list.
-            shared.put_idle_p(unsafe { PRef::new(p) });
-            self.idle.p_became_idle();
-        }
-    }
-
-    /// How many Ps there are.
-    #[inline(always)]
-    pub(crate) fn proc_count(&self) -> u32 {
-        self.procs.len() as u32
-    }
-
-    /// Every P.
-    pub(crate) fn procs(&self) -> impl Iterator<Item = &P> {
-        self.procs.iter()
-    }
-
-    /// The P with number `id`.
-    pub(crate) fn proc_at(&self, id: u32) -> PRef {
-        // SAFETY: Ps are in the scheduler's list.
-        unsafe { PRef::new(&self.procs[id as usize]) }
     }
 
     /// Whether the end has begun.
@@ -260,7 +258,7 @@ impl Sched {
         }
         ms.push(m);
         // ordering: Relaxed: the M has no P yet.
-        self.m_total.store(ms.len() as u32, Ordering::Relaxed);
+        self.m_total.fetch_add(1, Ordering::Relaxed);
         drop(ms);
         reference
     }
@@ -270,15 +268,28 @@ impl Sched {
         let mut ms = self.ms.lock();
         let last = ms.pop();
         // ordering: Relaxed, as in `new_m`.
-        self.m_total.store(ms.len() as u32, Ordering::Relaxed);
+        self.m_total.fetch_sub(1, Ordering::Relaxed);
         drop(ms);
         drop(last);
     }
 
-    /// How many Ms there are.
+    /// How many Ms there are, whose threads have not ended.
     pub(crate) fn m_count(&self) -> usize {
-        // ordering: Relaxed: a number that may be outdated at once.
+        // ordering: Relaxed: a count.
         self.m_total.load(Ordering::Relaxed) as usize
+    }
+
+    /// The thread of an M ends for good. It counts as a thread of ours until it is gone.
+    pub(crate) fn m_ends(&self) {
+        // ordering: Relaxed, both: counts; the thread is still there.
+        self.helper_threads.fetch_add(1, Ordering::Relaxed);
+        self.m_total.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// The calling thread, which counts as a helper, is about to be gone.
+    pub(crate) fn helper_ends(&self) {
+        // ordering: Relaxed: a count.
+        self.helper_threads.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Calls `f` with all Ms.
@@ -304,7 +315,7 @@ impl Sched {
     pub(crate) fn is_asleep(&self, shared: &Shared) -> bool {
         // ordering: Relaxed: Ms are counted before they have a P, and nobody has one here.
         let ms = self.m_total.load(Ordering::Relaxed);
-        shared.idle_m_count == ms
+        i64::from(shared.idle_m_count) + i64::from(shared.waiting_locked) == i64::from(ms)
             && self.idle.idle_ps() == self.proc_count()
             && shared.global.len() == 0
             && shared.awaiting_ps.is_none()
@@ -338,6 +349,11 @@ impl Sched {
             self.helper_threads.fetch_sub(1, Ordering::Relaxed);
         }
         made
+    }
+
+    /// How many Ms wait for the turn of the goroutine that is locked to them.
+    pub(crate) fn waiting_locked(&self) -> u32 {
+        u32::try_from(self.shared.lock().waiting_locked).unwrap_or(0)
     }
 
     /// How many Ms sleep in the idle list.
@@ -386,6 +402,22 @@ impl Sched {
         self.idle.p_left_idle();
         self.sysmon.p_left_idle();
         Some(p)
+    }
+
+    /// A P for an M that is back from a system call: the one it had if that is idle, else any that is idle, else
+    /// one that waits for an M; then also whether that M counts as spinning.
+    pub(crate) fn take_p_after_call(&self, had: PRef) -> Option<(PRef, bool)> {
+        let mut shared = self.shared.lock();
+        if shared.take_this_idle_p(had) {
+            self.idle.p_left_idle();
+            self.sysmon.p_left_idle();
+            return Some((had, false));
+        }
+        if let Some(p) = self.take_idle_p_locked(&mut shared) {
+            return Some((p, false));
+        }
+        let p = shared.take_awaiting_p()?;
+        Some((p, p.awaits_spinning.get()))
     }
 
     /// Puts `p` on the idle list.

@@ -40,6 +40,8 @@ pub(crate) struct P {
     chain: Cell<u32>,
     /// Not zero: look at the scheduler before the queue. Written by anybody.
     attention: AtomicU32,
+    /// Whether it is one of those that there are. Under the scheduler's lock.
+    pub(crate) live: Cell<bool>,
     /// Runnable goroutines.
     pub(crate) runq: RunQueue<G>,
     /// Sleepers, by deadline.
@@ -48,6 +50,12 @@ pub(crate) struct P {
     next_timer: AtomicU64,
     /// The M that holds it.
     m: AtomicPtr<M>,
+    /// The M in whose system call it is; null while it is in none. Whoever exchanges it for null holds the P.
+    in_call_of: AtomicPtr<M>,
+    /// Counts system calls.
+    call_tick: AtomicU32,
+    /// The last call that the monitor saw, and when it saw it first. The monitor's.
+    pub(crate) seen_call: Cell<(u32, u64)>,
     /// Numbers for new goroutines: the next one and the end of the batch.
     ids: [ShownNumber; 2],
     /// How long goroutines that it started were runnable.
@@ -80,12 +88,16 @@ impl P {
             switches: Cell::new(0),
             chain: Cell::new(0),
             attention: AtomicU32::new(0),
+            live: Cell::new(false),
             runq: RunQueue::new(),
             timers: SpinLock::new(Rank::Timers, TimerHeap::new()),
             next_timer: AtomicU64::new(NO_DEADLINE),
             m: AtomicPtr::new(std::ptr::null_mut()),
             ids: [ShownNumber::new(0), ShownNumber::new(0)],
             latencies: Durations::new(),
+            in_call_of: AtomicPtr::new(std::ptr::null_mut()),
+            call_tick: AtomicU32::new(0),
+            seen_call: Cell::new((0, 0)),
             random: Cell::new(0x9e37_79b9_7f4a_7c15 ^ (u64::from(id) << 32 | 1)),
             free: UnsafeCell::new(GList::new()),
             stacks: UnsafeCell::new(StackCache::new(stack_class)),
@@ -157,6 +169,12 @@ impl P {
         self.attention.store(1, Ordering::Release);
     }
 
+    /// The M of this P is about to look; whether somebody wanted that.
+    pub(crate) fn take_attention(&self) -> bool {
+        // ordering: Acquire; pairs with the Release in `demand_attention`: what it is about is seen.
+        self.attention.swap(0, Ordering::Acquire) != 0
+    }
+
     /// Whether it is time to look at the clock for timers.
     #[inline(always)]
     pub(crate) fn timers_may_be_due(&self) -> bool {
@@ -201,6 +219,45 @@ impl P {
             m.map_or(std::ptr::null_mut(), MRef::as_ptr),
             Ordering::Relaxed,
         );
+    }
+
+    /// `m`, which holds it, enters a system call: from now on anybody may take it.
+    #[inline(always)]
+    pub(crate) fn begin_call(&self, m: MRef) {
+        // ordering: Relaxed, both: only the M that holds the P writes it.
+        let tick = self.call_tick.load(Ordering::Relaxed).wrapping_add(1);
+        // ordering: Relaxed, as above.
+        self.call_tick.store(tick, Ordering::Relaxed);
+        // ordering: Release; pairs with the Acquire in `take_from_call`: whoever takes it sees what its M did
+        // to it.
+        self.in_call_of.store(m.as_ptr(), Ordering::Release);
+    }
+
+    /// Takes it out of the system call of `m`: true for one, `m` or somebody else, who holds it then.
+    #[inline(always)]
+    pub(crate) fn take_from_call(&self, m: MRef) -> bool {
+        // ordering: Acquire; pairs with the Release in `begin_call`. Relaxed on failure: nothing was taken.
+        self.in_call_of
+            .compare_exchange(
+                m.as_ptr(),
+                std::ptr::null_mut(),
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            )
+            .is_ok()
+    }
+
+    /// The M in whose system call it is.
+    #[inline(always)]
+    pub(crate) fn in_call_of(&self) -> Option<MRef> {
+        // ordering: Acquire; pairs with the Release in `begin_call`: the number of the call is seen with it.
+        MRef::from_ptr(self.in_call_of.load(Ordering::Acquire))
+    }
+
+    /// How many system calls there were.
+    pub(crate) fn call_tick(&self) -> u32 {
+        // ordering: Relaxed: for the monitor, after `in_call_of`.
+        self.call_tick.load(Ordering::Relaxed)
     }
 
     /// A number for a new goroutine, from a batch that `refill` gets when the last one is used up.

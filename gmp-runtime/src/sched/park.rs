@@ -12,6 +12,7 @@ use crate::sched::critical;
 use crate::sched::current;
 use crate::sched::find;
 use crate::sched::g::{Wait, transition};
+use crate::sched::locked;
 use crate::sched::m::{M, PostSwitch};
 use crate::sched::refs::{GRef, MRef};
 use crate::sched::ticket::AnyWait;
@@ -206,7 +207,11 @@ fn complete_rare(m: &M, post: PostSwitch) {
         PostSwitch::AwaitEnd(waiting, awaited) => {
             crate::sched::life::await_end(m, waiting, awaited);
         }
-        PostSwitch::Free(g) => crate::sched::life::free_after_exit(m, g),
+        PostSwitch::WithoutP(g) => crate::sched::syscall::wait_for_p(m.sched, g),
+        PostSwitch::Free(g) => {
+            locked::ends(m, g);
+            crate::sched::life::free_after_exit(m, g);
+        }
         PostSwitch::Cancel => {
             m.post.set(PostSwitch::Nothing);
             std::panic::resume_unwind(Box::new(Cancelled))

@@ -80,7 +80,7 @@ impl Sched {
     /// How many goroutines were made.
     pub(crate) fn goroutines_created(&self) -> u64 {
         // The main goroutine has a batch of numbers for itself.
-        let unused = ID_BATCH - 1 + self.procs().map(|p| p.unused_ids()).sum::<u64>();
+        let unused = ID_BATCH - 1 + self.made_procs().map(|p| p.unused_ids()).sum::<u64>();
         // ordering: Relaxed: a count.
         let given = self.next_id.load(Ordering::Relaxed) - 1;
         given.saturating_sub(unused)

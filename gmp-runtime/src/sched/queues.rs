@@ -80,7 +80,7 @@ impl Sched {
     pub(crate) fn close_queues(&self) {
         self.shared.lock().closed = true;
         for p in self.procs() {
-            self.forget_queued(p);
+            self.forget_queued(&p);
         }
     }
 
@@ -106,6 +106,14 @@ impl Sched {
         let mut shared = self.shared.lock();
         shared.global.push_back(g);
         self.publish_global_len(&shared);
+    }
+
+    /// Moves the queue of `p`, which the caller holds, to the global one. Under the lock.
+    pub(crate) fn take_queue(&self, shared: &mut Shared, p: &P) {
+        while let Some((g, _)) = p.take_next() {
+            shared.global.push_back(g);
+        }
+        self.publish_global_len(shared);
     }
 
     /// One goroutine of the global queue.

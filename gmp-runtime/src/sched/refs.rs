@@ -31,6 +31,7 @@ macro_rules! reference {
             ///
             /// # Safety
             /// `target` lives in a scheduler's table or list.
+            #[allow(dead_code, reason = "Ps are found by their addresses")]
             #[inline(always)]
             pub(crate) unsafe fn new(target: &$target) -> $name {
                 $name(NonNull::from(target))

@@ -33,7 +33,7 @@ pub(crate) fn steal_work(m: &M, p: &P) -> Outcome {
     let mut attempts = 0;
     for round in 0..STEAL_ROUNDS {
         let last = round == STEAL_ROUNDS - 1;
-        for victim in VictimOrder::new(sched.proc_count(), p.random()) {
+        for victim in VictimOrder::new(sched.proc_span(), p.random()) {
             let victim = sched.proc_at(victim);
             if victim.id == p.id {
                 continue;
@@ -51,7 +51,7 @@ pub(crate) fn steal_work(m: &M, p: &P) -> Outcome {
                 return Outcome::Stolen(GRef::from_non_null(stolen.goroutine), Found::Stolen);
             }
             if last && let Some(next) = victim.runq.peek_next() {
-                if victim.m().is_some() {
+                if victim.m().is_some() && victim.in_call_of().is_none() {
                     leave_alone(RUNNEXT_GRACE_NS);
                 }
                 if victim.runq.steal_next(next) {

@@ -1,8 +1,8 @@
 //! The monitor: a thread without a P that looks after the others.
 //!
-//! It goes round and does, in this order, what nobody else may be there to do: it sees to it that work does
-//! not wait for a thread that could not be made, has the thread of the collection cycles look whether one is
-//! due, and prints schedtrace lines.
+//! It goes round and does, in this order, what nobody else may be there to do: it takes Ps out of long system
+//! calls ([`syscall`]), sees to it that work does not wait for a thread that could not be made, has the thread of
+//! the collection cycles look whether one is due, and prints schedtrace lines.
 //!
 //! Its pace is Go's (`sysmon`): 20 µs between rounds; after 50 rounds in a row in which there was nothing to
 //! do, twice as long each time, 10 ms at most. When all Ps are idle and none has run anything for a whole round
@@ -18,10 +18,11 @@ use std::fmt;
 use crate::debug::schedtrace::{Detail, GLine, MLine, OrNil, PLine, PSnapshot, Snapshot};
 use crate::fatal;
 use crate::prim::atomic::{AtomicU32, Ordering};
-use crate::sched::Sched;
+use crate::procs::MAX_PROCS;
 use crate::sched::g::{G, GState};
 use crate::sched::m::M;
 use crate::sched::p::P;
+use crate::sched::{Sched, syscall};
 use crate::sys::clock::monotonic_ns;
 use crate::sys::futex;
 
@@ -42,15 +43,17 @@ const DEEP_SLEEP_NS: u64 = 60_000_000_000;
 
 /// It does not sleep, or not long.
 const AWAKE: u32 = 0;
+/// It sleeps for the longest delay between rounds.
+const SLOW: u32 = 1;
 /// It sleeps until a P leaves the idle list.
-const DEEP: u32 = 1;
+const DEEP: u32 = 2;
 
 /// How the monitor sleeps, and what wakes it.
 #[derive(Debug, Default)]
 pub(crate) struct Sysmon {
     /// Counts reasons to wake; the word it sleeps on.
     word: AtomicU32,
-    /// [`AWAKE`] or [`DEEP`]. Set to `DEEP` under the scheduler's lock.
+    /// [`AWAKE`], [`SLOW`] or [`DEEP`]. Set to `DEEP` under the scheduler's lock.
     sleep: AtomicU32,
 }
 
@@ -71,6 +74,40 @@ impl Sysmon {
             self.sleep.store(AWAKE, Ordering::Relaxed);
             self.wake();
         }
+    }
+
+    /// Whether it comes round at its slowest pace. A hint for whoever has something to do for it.
+    #[inline(always)]
+    pub(crate) fn is_slow(&self) -> bool {
+        // ordering: Relaxed: who reads it late waits for the longest delay.
+        self.sleep.load(Ordering::Relaxed) == SLOW
+    }
+
+    /// Makes it come round soon, if it is slow.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn hurry(&self) {
+        // ordering: Relaxed: one of those who see it slow wakes it.
+        if self
+            .sleep
+            .compare_exchange(SLOW, AWAKE, Ordering::Relaxed, Ordering::Relaxed)
+            .is_ok()
+        {
+            self.wake();
+        }
+    }
+
+    /// Sleeps for `delay` at most; whether somebody hurried it.
+    fn sleep(&self, seen: u32, delay: u64) -> bool {
+        if delay < LONGEST_DELAY_NS {
+            futex::wait(&self.word, seen, Some(delay));
+            return false;
+        }
+        // ordering: Relaxed: only the monitor makes it slow.
+        self.sleep.store(SLOW, Ordering::Relaxed);
+        futex::wait(&self.word, seen, Some(delay));
+        // ordering: Relaxed, as in `hurry`.
+        self.sleep.swap(AWAKE, Ordering::Relaxed) != SLOW
     }
 
     /// Sleeps until a P leaves the idle list, if all are on it.
@@ -135,7 +172,7 @@ impl Pace {
 pub(crate) fn run(sched: &Sched, schedtrace_ms: Option<u64>, detail: bool) {
     let sysmon = &sched.sysmon;
     let mut pace = Pace::new();
-    let mut lines = schedtrace_ms.map(|ms| Lines::new(sched, ms, detail));
+    let mut lines = schedtrace_ms.map(|ms| Lines::new(ms, detail));
     let mut ticks = 0;
     loop {
         // ordering: Acquire; pairs with the Release in `wake`.
@@ -145,9 +182,10 @@ pub(crate) fn run(sched: &Sched, schedtrace_ms: Option<u64>, detail: bool) {
         }
         let now = monotonic_ns();
         sched.clock.keep(now);
+        let took = syscall::take_from_long_calls(sched, now);
         retry_wake(sched);
         sched.collection.poll(now);
-        let mut delay = pace.next(false);
+        let mut delay = pace.next(took);
         if let Some(lines) = &mut lines {
             delay = delay.min(lines.print_if_due(sched, now));
         }
@@ -155,8 +193,8 @@ pub(crate) fn run(sched: &Sched, schedtrace_ms: Option<u64>, detail: bool) {
         if lines.is_none() && pace.is_slowest() && ticks == before && may_sleep_deeply(sched) {
             sysmon.sleep_deeply(sched, seen);
             pace = Pace::woken();
-        } else {
-            futex::wait(&sysmon.word, seen, Some(delay));
+        } else if sysmon.sleep(seen, delay) {
+            pace = Pace::woken();
         }
     }
 }
@@ -189,14 +227,15 @@ struct Lines {
 }
 
 impl Lines {
-    fn new(sched: &Sched, interval_ms: u64, detail: bool) -> Lines {
+    fn new(interval_ms: u64, detail: bool) -> Lines {
         let start = monotonic_ns();
         Lines {
             start,
             next: start,
             interval: interval_ms.max(1) * 1_000_000,
             detail,
-            ps: Vec::with_capacity(sched.procs().count()),
+            // There may be more Ps later.
+            ps: Vec::with_capacity(MAX_PROCS),
         }
     }
 
@@ -231,7 +270,7 @@ impl Lines {
             ps: &self.ps,
             detail: self.detail.then_some(Detail {
                 gc_waiting: false,
-                locked_idle_threads: 0,
+                locked_idle_threads: sched.waiting_locked(),
                 stop_wait: 0,
                 // It is the monitor that prints.
                 sysmon_waits: false,
@@ -248,7 +287,7 @@ fn print(line: &impl fmt::Display) {
 fn print_detail(sched: &Sched) {
     fatal::report_by(|out| {
         for p in sched.procs() {
-            writeln!(out, "{}", p_line(p))?;
+            writeln!(out, "{}", p_line(&p))?;
         }
         for index in 0.. {
             let Some(m) = sched.m_at(index) else { break };
@@ -270,7 +309,7 @@ fn p_line(p: &P) -> PLine {
         id: p.id,
         status: u32::from(m.is_some()),
         sched_tick: p.tick(),
-        syscall_tick: 0,
+        syscall_tick: p.call_tick(),
         m: OrNil(m.map(|m| m.id)),
         run_queue: p.runq.len(),
         free_goroutines: p.free_count(),
@@ -287,7 +326,7 @@ fn m_line(m: &M) -> MLine {
         locks: 0,
         spinning: m.spinning.get(),
         blocked: p.is_none() && current.is_none(),
-        locked_goroutine: OrNil(None),
+        locked_goroutine: OrNil(m.locked().map(|g| g.id.get())),
     }
 }
 
@@ -304,7 +343,7 @@ fn g_line(g: &G) -> GLine {
         status: state,
         wait_reason: wait.map_or("", |(wait, _)| wait.reason.name()),
         m: OrNil(g.m().filter(|_| is_on_m).map(|m| m.id)),
-        locked_m: OrNil(None),
+        locked_m: OrNil(g.locked_to().map(|m| m.id)),
     }
 }
 

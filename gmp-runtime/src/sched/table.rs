@@ -4,7 +4,7 @@ use std::io;
 
 use crate::prim::atomic::{AtomicU32, Ordering};
 use crate::sched::Sched;
-use crate::sched::g::G;
+use crate::sched::g::{G, GState};
 use crate::sched::refs::GRef;
 use crate::sys::memory::Reservation;
 
@@ -44,6 +44,14 @@ impl GTable {
         assert!(index < self.len());
         // SAFETY: entries below `len` are initialized and stay where they are.
         unsafe { GRef::new(&*self.entry(index)) }
+    }
+
+    /// How many goroutines live: have been made and have not ended.
+    pub(crate) fn living(&self) -> usize {
+        let dead = [GState::Idle as u32, GState::Dead as u32];
+        (0..self.len())
+            .filter(|&index| !dead.contains(&self.get(index).state()))
+            .count()
     }
 
     /// A fresh goroutine; `None` when all are in use. Under the scheduler's lock.

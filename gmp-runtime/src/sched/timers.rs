@@ -31,8 +31,8 @@ use crate::trace::marks::Waker;
 pub(crate) struct Alarm {
     /// First, so that the address of one is the address of the other.
     node: TimerNode,
-    /// In whose heap it is, or was. Written by its owner, or with the world stopped; read under the lock of
-    /// that heap where it counts.
+    /// In whose heap it is, or was. Written under the lock of the heap that it goes to, and of the one that it comes
+    /// from; read under the lock of that heap where it counts.
     p: AtomicPtr<P>,
     target: Target,
 }
@@ -320,6 +320,24 @@ pub(crate) fn run_due(m: &M, p: &P) -> u32 {
     }
 }
 
+/// Moves all alarms of `from`, which retires, to `to`, which has a smaller number.
+pub(crate) fn move_all(from: PRef, to: PRef) {
+    // Both locks at once, so that whoever takes an alarm out finds it in one of the two heaps.
+    let mut into = to.timers.lock();
+    let mut out = from.timers.lock();
+    while let Some(node) = out.pop() {
+        // SAFETY: every node in a heap is the first field of an `Alarm`, which is taken out under the lock of that
+        // heap before it goes.
+        let alarm = unsafe { node.cast::<Alarm>().as_ref() };
+        // ordering: Relaxed: under the locks.
+        alarm.p.store(to.as_ptr(), Ordering::Relaxed);
+        // SAFETY: it was in the other heap until now.
+        unsafe { into.insert(node) };
+    }
+    from.publish_next_timer(&out);
+    to.publish_next_timer(&into);
+}
+
 /// Takes every timer of the program out of the heaps. At the end, when no M runs.
 pub(crate) fn abandon_all(sched: &Sched) {
     for p in sched.procs() {
@@ -340,7 +358,7 @@ pub(crate) fn abandon_all(sched: &Sched) {
 /// Fires what is due on every P.
 pub(crate) fn run_due_everywhere(m: &M) {
     for p in m.sched.procs() {
-        run_due(m, p);
+        run_due(m, &p);
     }
 }
 

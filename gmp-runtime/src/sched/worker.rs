@@ -2,8 +2,10 @@
 
 use std::thread;
 
+use crate::fatal::fatal;
 use crate::prim::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::sched::find::{self, Choice};
+use crate::sched::locked;
 use crate::sched::m::{M, PostSwitch};
 use crate::sched::park;
 use crate::sched::refs::{MRef, PRef};
@@ -12,11 +14,15 @@ use crate::switch;
 use crate::sys::thread::set_timer_slack;
 use crate::sys::{futex, signal};
 
-/// Runs goroutines on this thread until the scheduler stops. `m` has a P.
+/// Runs goroutines on this thread until the scheduler stops.
 pub(crate) fn run(m: MRef) {
     while let Some(choice) = find::find(&m) {
         find::found_work(&m);
         execute(&m, choice);
+        if m.must_end.get() {
+            locked::wait_for_the_end(&m);
+            break;
+        }
     }
     if m.p().is_some() {
         let p = m.release_p();
@@ -47,6 +53,9 @@ const FIRST_SPARES: u32 = 2;
 /// Spare Ms at most: so many more hand-offs can come at once than the spawner has been able to answer.
 const MOST_SPARES: u32 = 16;
 
+/// Threads that a scheduler may have, unless the program says otherwise (Go's `maxmcount`).
+const MOST_THREADS: u32 = 10_000;
+
 /// What the spawner works on, and how many Ms it keeps ready.
 ///
 /// A *spare* is an M that has gone idle before it ever ran a goroutine: it is on the list of idle Ms like
@@ -60,6 +69,8 @@ pub(crate) struct Spawner {
     spares: AtomicU32,
     /// Spares that were made and have not gone idle yet.
     starting: AtomicU32,
+    /// More Ms than this end the process.
+    most_threads: AtomicU32,
     /// Whether the last thread that was needed could not be made.
     short: AtomicBool,
 }
@@ -70,6 +81,7 @@ impl Spawner {
             word: AtomicU32::new(0),
             spares: AtomicU32::new(FIRST_SPARES),
             starting: AtomicU32::new(0),
+            most_threads: AtomicU32::new(MOST_THREADS),
             short: AtomicBool::new(false),
         }
     }
@@ -114,6 +126,17 @@ impl Spawner {
         self.short.load(Ordering::Relaxed)
     }
 
+    fn most_threads(&self) -> u32 {
+        // ordering: Relaxed: looked at before each thread.
+        self.most_threads.load(Ordering::Relaxed)
+    }
+
+    /// Sets how many threads there may be; how many there might be before.
+    pub(crate) fn set_most_threads(&self, most: u32) -> u32 {
+        // ordering: Relaxed, as in `most_threads`.
+        self.most_threads.swap(most, Ordering::Relaxed)
+    }
+
     fn set_short(&self, short: bool) {
         // ordering: Relaxed, as in `is_short`.
         self.short.store(short, Ordering::Relaxed);
@@ -122,12 +145,13 @@ impl Spawner {
 
 /// The thread that makes Ms. It has no P, so it may allocate and wait while goroutines run.
 pub(crate) fn spawner(sched: &'static Sched) {
-    let mut threads = Vec::new();
+    let mut threads: Vec<thread::JoinHandle<()>> = Vec::new();
     let mut told = false;
     loop {
         // ordering: Acquire; pairs with the Release in `notify`.
         let seen = sched.spawner.word.load(Ordering::Acquire);
         while let Some(p) = sched.take_awaiting_p() {
+            check_limit(sched);
             match start_m(sched, Some(p)) {
                 Ok(thread) => {
                     sched.spawner.set_short(false);
@@ -145,10 +169,23 @@ pub(crate) fn spawner(sched: &'static Sched) {
             threads.push(thread);
         }
         futex::wait(&sched.spawner.word, seen, None);
+        // Threads of Ms that have ended.
+        threads.retain(|thread| !thread.is_finished());
     }
     for thread in threads {
         // The loop of an M does not unwind: a panic in it has ended the process.
         let _ = thread.join();
+    }
+}
+
+/// Ends the process if it has as many threads as it may have, and needs one more.
+fn check_limit(sched: &Sched) {
+    let most = sched.spawner.most_threads();
+    if sched.m_count() >= most as usize {
+        fatal!(
+            "thread exhaustion: more than {most} threads are needed, because so many goroutines block theirs; \
+             limit how many do at once, or allow more by `set_max_threads`"
+        );
     }
 }
 
@@ -157,7 +194,10 @@ fn spares_are_missing(sched: &Sched) -> bool {
     let spawner = &sched.spawner;
     // ordering: Relaxed: only the spawner adds to it, and asks.
     let starting = spawner.starting.load(Ordering::Relaxed);
-    !sched.stopping() && !spawner.is_short() && sched.idle_m_count() + starting < spawner.wanted()
+    !sched.stopping()
+        && !spawner.is_short()
+        && sched.m_count() < spawner.most_threads() as usize
+        && sched.idle_m_count() + starting < spawner.wanted()
 }
 
 /// Makes an M with a thread that begins with `p`, or goes idle.
@@ -241,4 +281,8 @@ fn main(m: MRef, is_spare: bool) {
     }
     m.tracer.m_end(&m);
     current::set_m(None);
+    if m.must_end.get() {
+        // The last thing: from here on it counts as a thread of somebody else until it is gone.
+        m.sched.helper_ends();
+    }
 }

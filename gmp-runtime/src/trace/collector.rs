@@ -364,7 +364,7 @@ impl Collector {
         }
         for p in sched.procs() {
             if let Some(state) = &mut *self.state.lock() {
-                state.restate_p(generation, p);
+                state.restate_p(generation, &p);
             }
         }
     }

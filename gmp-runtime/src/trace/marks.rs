@@ -1,11 +1,13 @@
 //! What the tracer notes on a goroutine and a P, and the words of its events that the scheduler uses.
 
 #[cfg(feature = "trace")]
-pub(crate) use gmp_trace::event::{ExitHow, Found, StealFrom, Waker};
+pub(crate) use gmp_trace::event::{ExitHow, Found, HandoffReason, StealFrom, Waker};
 #[cfg(feature = "trace")]
 pub(crate) use noted::{GoroutineTrace, ProcTrace};
 #[cfg(not(feature = "trace"))]
-pub(crate) use unnoted::{ExitHow, Found, GoroutineTrace, ProcTrace, StealFrom, Waker};
+pub(crate) use unnoted::{
+    ExitHow, Found, GoroutineTrace, HandoffReason, ProcTrace, StealFrom, Waker,
+};
 
 /// How a goroutine leaves its M.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -105,6 +107,13 @@ mod unnoted {
         Global,
         Stolen,
         StolenRunnext,
+        Locked,
+    }
+
+    /// Why an M gives its P to another one.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub(crate) enum HandoffReason {
+        Locked,
     }
 
     /// Who made a goroutine runnable.

@@ -1,8 +1,9 @@
 //! The tracer that records nothing: the interface of `on`, without a field or an instruction.
 
+use std::panic::Location;
 use std::path::Path;
 
-use super::marks::{Found, Leave, StealFrom, Waker};
+use super::marks::{Found, HandoffReason, Leave, StealFrom, Waker};
 use crate::sched::Sched;
 use crate::sched::m::M;
 use crate::sched::p::P;
@@ -39,6 +40,12 @@ impl ThreadTrace {
     #[inline(always)]
     pub(crate) fn settle(&self) {}
 
+    /// Takes the P.
+    #[inline(always)]
+    pub(crate) fn syscall_exit_if(&self, _: &M, take: impl FnOnce() -> bool) -> bool {
+        take()
+    }
+
     nothing! {
         switch(GRef, Leave, GRef, Found);
         leave(GRef, Leave);
@@ -51,6 +58,13 @@ impl ThreadTrace {
         global_batch(u32);
         proc_start(PRef);
         proc_stop(PRef);
+        procs_change(u32);
+        proc_handoff(MRef, HandoffReason);
+        m_lock();
+        m_unlock();
+        syscall_enter(&'static Location<'static>);
+        syscall_exit();
+        syscall_exit_blocked();
         m_begin();
         m_end();
         m_park();
@@ -82,6 +96,12 @@ pub(crate) fn gc_active(_: &Sched, _: u64, told: u32) -> u32 {
 
 /// A collection cycle ends.
 pub(crate) fn gc_end(_: &Sched, _: u64, _: u64, _: u64) {}
+
+/// The monitor takes a P.
+#[inline(always)]
+pub(crate) fn retake(_: &Sched, _: PRef, _: MRef, take: impl FnOnce() -> bool) -> bool {
+    take()
+}
 
 /// There is nothing to start: the builder has said that `trace` has no effect.
 pub(crate) fn start_for_environment(_: &Sched, _: &Path) {}

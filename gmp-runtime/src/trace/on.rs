@@ -8,12 +8,12 @@ use std::cell::UnsafeCell;
 use std::panic::Location;
 use std::path::Path;
 
-use gmp_trace::event::{GState as Traced, PState};
+use gmp_trace::event::{GState as Traced, PState, RetakeReason};
 use gmp_trace::write::Wait as TracedWait;
 
 pub(crate) use super::collector::Collector as SchedTrace;
 use super::marks::noted::NOBODY;
-use super::marks::{ExitHow, Found, Leave, StealFrom, Waker};
+use super::marks::{ExitHow, Found, HandoffReason, Leave, StealFrom, Waker};
 use super::state::{State, Writer};
 use crate::prim::atomic::{AtomicU32, Ordering};
 use crate::prim::hint;
@@ -143,13 +143,18 @@ impl ThreadTrace {
             // Once a generation: running can be told from descheduled by the kernel.
             encoder.m_cpu(chunk, now, thread_cpu_ns());
         }
-        if let Some(p) = m.p()
+        let (of_proc, of_goroutine) = match m.call_p() {
+            None => (PState::Running, Traced::Running),
+            Some(_) => (PState::Syscall, Traced::Syscall),
+        };
+        // Under the lock, without which the monitor takes no P from a call.
+        if let Some(p) = m.traced_p()
             && p.traced.generation() != generation
         {
             p.traced.touch(generation);
             match inner.writer.parts() {
                 Some((encoder, chunk)) => {
-                    encoder.proc_status(chunk, now, p.id, PState::Running, Some(self.m));
+                    encoder.proc_status(chunk, now, p.id, of_proc, Some(self.m));
                 }
                 None => inner.writer.lose(1),
             }
@@ -163,7 +168,7 @@ impl ThreadTrace {
                 now,
                 generation,
                 g,
-                Traced::Running,
+                of_goroutine,
                 Some(self.m),
             );
         }
@@ -171,6 +176,29 @@ impl ThreadTrace {
             collector.wake_if_low(state);
         }
         now
+    }
+
+    /// The goroutine of `m` comes back from a system call; `take` takes its P back, which the return says. If
+    /// it does, the goroutine goes on with it, which is recorded.
+    #[inline(always)]
+    pub(crate) fn syscall_exit_if(&self, m: &M, take: impl FnOnce() -> bool) -> bool {
+        if m.sched.tracer.generation() == 0 {
+            return take();
+        }
+        self.record_syscall_exit_if(m, take)
+    }
+
+    #[inline(never)]
+    fn record_syscall_exit_if(&self, m: &M, take: impl FnOnce() -> bool) -> bool {
+        let Some(mut section) = self.section(m) else {
+            return take();
+        };
+        section.announce();
+        let taken = take();
+        if taken {
+            section.write(1, |e, c, now| e.syscall_exit(c, now));
+        }
+        taken
     }
 
     /// The change that the last record announced is made: what a goroutine or a P is says it now. Every
@@ -492,6 +520,49 @@ events! {
         section.write(1, |e, c, now| e.proc_stop(c, now));
     }
 
+    /// There are to be so many Ps.
+    procs_change(procs: u32) = |section, _m| {
+        section.write(1, |e, c, now| e.procs_change(c, now, procs));
+    }
+
+    /// The M is about to give its P to another one.
+    proc_handoff(to: MRef, why: HandoffReason) = |section, _m| {
+        section.announce();
+        section.write(1, |e, c, now| e.proc_handoff(c, now, Some(to.id), why));
+    }
+
+    /// The M's goroutine is locked to it.
+    m_lock() = |section, _m| {
+        section.write(1, |e, c, now| e.m_lock(c, now));
+    }
+
+    /// The M's goroutine is no longer locked to it.
+    m_unlock() = |section, _m| {
+        section.write(1, |e, c, now| e.m_unlock(c, now));
+    }
+
+    /// The M's goroutine is about to enter a system call.
+    syscall_enter(site: &'static Location<'static>) = |section, m| {
+        section.announce();
+        if let Some(p) = m.p() {
+            p.traced.sequence.set(p.traced.sequence.get() + 1);
+        }
+        let site = section.site(site, None);
+        section.write(1, |e, c, now| e.syscall_enter(c, now, site, 0));
+    }
+
+    /// The M's goroutine is back from a system call, and goes on with the P that the M took.
+    syscall_exit() = |section, _m| {
+        section.announce();
+        section.write(1, |e, c, now| e.syscall_exit(c, now));
+    }
+
+    /// The M's goroutine is back from a system call, and there is no P.
+    syscall_exit_blocked() = |section, _m| {
+        section.announce();
+        section.write(1, |e, c, now| e.syscall_exit_blocked(c, now));
+    }
+
     /// The M's thread has begun.
     m_begin() = |section, m| {
         section.write(1, |e, c, now| e.m_create(c, now, m.id));
@@ -558,18 +629,68 @@ pub(crate) fn ready_from_outside(sched: &Sched, g: GRef, change: impl FnOnce()) 
     change();
 }
 
-/// Calls `record` with the writer of threads that are no Ms.
+fn record_ready_from_outside(state: &mut State, generation: u32, g: GRef) {
+    with_outside(state, generation, |state, writer, now| {
+        if g.traced.generation() != generation {
+            write_status(state, writer, now, generation, g, Traced::Waiting, None);
+        }
+        let seq = g.traced.next(NOBODY - 1);
+        match writer.parts() {
+            Some((encoder, chunk)) => encoder.ready(chunk, now, g.id.get(), Waker::External, seq),
+            None => writer.lose(1),
+        }
+    });
+}
+
+/// The monitor takes `p` away from the system call of `from`; `take` does it, and says whether it could.
+pub(crate) fn retake(sched: &Sched, p: PRef, from: MRef, take: impl FnOnce() -> bool) -> bool {
+    if sched.tracer.generation() == 0 {
+        return take();
+    }
+    // Taken under the lock: see `ThreadTrace::open`.
+    let mut guard = sched.tracer.lock();
+    let generation = sched.tracer.generation();
+    let taken = take();
+    if taken
+        && generation != 0
+        && let Some(state) = &mut *guard
+    {
+        record_retake(state, generation, p, from);
+    }
+    taken
+}
+
+fn record_retake(state: &mut State, generation: u32, p: PRef, from: MRef) {
+    with_outside(state, generation, |_, writer, now| {
+        let is_new = p.traced.generation() != generation;
+        if is_new {
+            p.traced.touch(generation);
+        }
+        let seq = p.traced.sequence.get() + 1;
+        p.traced.sequence.set(seq);
+        let Some((encoder, chunk)) = writer.parts() else {
+            return writer.lose(1 + u64::from(is_new));
+        };
+        if is_new {
+            encoder.proc_status(chunk, now, p.id, PState::Syscall, Some(from.id));
+        }
+        let taken = (p.id, seq);
+        encoder.proc_steal(chunk, now, taken, Some(from.id), RetakeReason::Syscall);
+    });
+}
+
+/// Records with the writer of threads that are no Ms.
 fn with_outside(
     state: &mut State,
     generation: u32,
-    record: impl FnOnce(&mut State, &mut Writer, u64),
+    write: impl FnOnce(&mut State, &mut Writer, u64),
 ) {
     let now = state.clock.now_units();
     let mut writer = std::mem::replace(&mut state.outside, Writer::new());
     if !writer.is_ready(generation) {
         state.open(&mut writer, generation, now, None);
     }
-    record(state, &mut writer, now);
+    write(state, &mut writer, now);
     state.outside = writer;
 }
 
@@ -610,20 +731,6 @@ pub(crate) fn gc_active(sched: &Sched, cycle: u64, told: u32) -> u32 {
 /// A collection cycle ends that gave back `pages` of so many `stacks`.
 pub(crate) fn gc_end(sched: &Sched, cycle: u64, pages: u64, stacks: u64) {
     record_outside(sched, |e, c, now| e.gc_end(c, now, cycle, (pages, stacks)));
-}
-
-/// Records with the writer of threads that are no Ms.
-fn record_ready_from_outside(state: &mut State, generation: u32, g: GRef) {
-    with_outside(state, generation, |state, writer, now| {
-        if g.traced.generation() != generation {
-            write_status(state, writer, now, generation, g, Traced::Waiting, None);
-        }
-        let seq = g.traced.next(NOBODY - 1);
-        match writer.parts() {
-            Some((encoder, chunk)) => encoder.ready(chunk, now, g.id.get(), Waker::External, seq),
-            None => writer.lose(1),
-        }
-    });
 }
 
 /// Starts the trace that `GMPDEBUG` asks for. A program goes on without it where that fails.

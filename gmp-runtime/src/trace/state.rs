@@ -208,7 +208,7 @@ impl State {
             m: m.and_then(|m| MId::new(m.id)),
             base_time: now,
             g: m.and_then(M::current).and_then(|g| GId::new(g.id.get())),
-            p: m.and_then(M::p).and_then(|p| PId::new(p.id)),
+            p: m.and_then(M::traced_p).and_then(|p| PId::new(p.id)),
         };
         writer.sequence += 1;
         // SAFETY: the chunk was just taken.
@@ -314,7 +314,9 @@ impl State {
         }
         p.traced.touch(generation);
         let holder = p.m().map(|m| m.id);
-        let state = if holder.is_some() {
+        let state = if p.in_call_of().is_some() {
+            PState::Syscall
+        } else if holder.is_some() {
             PState::Running
         } else {
             PState::Idle
@@ -329,10 +331,10 @@ impl State {
 
 /// The state of a goroutine as the format has it; `None` for one that does not live.
 fn traced_state(g: &G, runs_on: Option<u64>) -> Option<Traced> {
-    if runs_on.is_some() {
+    let state = g.state();
+    if runs_on.is_some() && state != GState::Syscall as u32 {
         return Some(Traced::Running);
     }
-    let state = g.state();
     [
         (GState::Runnable, Traced::Runnable),
         (GState::Preempted, Traced::Runnable),

@@ -1,6 +1,10 @@
-//! How many Ps there are: `GMPMAXPROCS`, else the processors that the process may use.
+//! How many Ps there are: `GMPMAXPROCS`, else the processors that the process may use, and no more than its
+//! control group gives it time for.
+
+mod cgroup;
 
 use std::ffi::OsStr;
+use std::path::Path;
 
 /// The name of the environment variable.
 pub(crate) const VARIABLE: &str = "GMPMAXPROCS";
@@ -11,7 +15,15 @@ pub(crate) const MAX_PROCS: usize = 4096;
 /// How many Ps to start with, and a warning line when the variable is set to something else than a number
 /// from 1 to [`MAX_PROCS`].
 pub(crate) fn initial_count() -> (usize, Option<String>) {
-    count(std::env::var_os(VARIABLE).as_deref(), available())
+    count(std::env::var_os(VARIABLE).as_deref(), default_count())
+}
+
+/// Without a wish (Go 1.25's rule): the processors, but no more than the quota of the control group is worth.
+fn default_count() -> usize {
+    match cgroup::quota(Path::new("/")) {
+        Some(quota) => available().min(quota.procs()),
+        None => available(),
+    }
 }
 
 /// The processors that the process may use, at least 1: those of its affinity.
@@ -39,7 +51,7 @@ fn count(value: Option<&OsStr>, available: usize) -> (usize, Option<String>) {
             let shown: String = value.to_string_lossy().chars().take(60).collect();
             let warning = format!(
                 "warning: {VARIABLE}: {shown:?} is not a number from 1 to {MAX_PROCS}; \
-                 using the {available} processors available"
+                 using {available}, for the processors available"
             );
             (available, Some(warning))
         }
@@ -55,6 +67,7 @@ mod tests {
         assert_eq!(count(None, 6), (6, None));
         assert_eq!(count(Some(OsStr::new("")), 6), (6, None));
         assert!((1..=MAX_PROCS).contains(&available()));
+        assert!((1..=available()).contains(&default_count()));
     }
 
     #[test]
@@ -85,8 +98,8 @@ mod tests {
             assert_eq!(
                 warning.unwrap(),
                 format!(
-                    "warning: GMPMAXPROCS: {bad:?} is not a number from 1 to 4096; using the 6 \
-                     processors available"
+                    "warning: GMPMAXPROCS: {bad:?} is not a number from 1 to 4096; using 6, for \
+                     the processors available"
                 )
             );
             checked += 1;
