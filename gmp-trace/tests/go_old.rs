@@ -12,6 +12,7 @@ use go_support::{drain, lenient, strict};
 
 const BATCH: u8 = 1;
 const FREQUENCY: u8 = 2;
+const STACK: u8 = 3;
 const GOMAXPROCS: u8 = 4;
 const PROC_START: u8 = 5;
 const STW_START: u8 = 9;
@@ -270,9 +271,50 @@ fn strings_are_defined_once_and_not_empty() {
         let (error, events, kinds) = refused(&trace.done());
         assert!(error.contains(words), "{words}: {error}");
         assert_eq!((events.len(), kinds.len()), (3, 1), "{words}");
+        // The last string is the bad one.
+        let at = trace.0.len() as u64 - 4 - 3 - strings[strings.len() - 1].1.len() as u64 - 2;
+        assert!(error.contains(&format!("byte {at}")), "{at}: {error}");
         checked += 1;
     }
     assert_eq!(checked, 3);
+}
+
+#[test]
+fn a_bad_record_with_a_known_end_is_stepped_over() {
+    let mut checked = 0;
+    let cases: [(fn(&mut Trace), u64); 5] = [
+        (|trace| _ = trace.event(63, &[1, 2, 3]), 1),
+        (|trace| _ = trace.event(GO_BLOCK, &[1, 2, 3]), 1),
+        (|trace| _ = trace.event(GO_CREATE, &[1; 3000]), 1),
+        (|trace| _ = trace.event(STACK, &[9, 1, 2, 3]), 1),
+        (nobodys, 2),
+    ];
+    // An event behind a batch that is of no P.
+    fn nobodys(trace: &mut Trace) {
+        trace
+            .event(BATCH, &[1 << 40, 5])
+            .event(GO_BLOCK, &[1, 0])
+            .event(BATCH, &[0, 1004]);
+    }
+    for (damage, times) in cases {
+        let mut trace = Trace::new(21);
+        let at = trace.started().0.len() as u64;
+        damage(&mut trace);
+        let bytes = trace.event(GO_CREATE, &[7, 2, 0, 0]).done();
+        let error = drain(&mut strict(&bytes).expect("a trace")).1;
+        assert_eq!(error.expect("refused").offset(), at);
+        let mut reader = lenient(&bytes).expect("a trace");
+        let (events, error) = drain(&mut reader);
+        assert!(error.is_none(), "{error:?}");
+        let last = events.last().expect("an event");
+        assert!(matches!(last.body, Body::GoCreate { .. }), "{last:?}");
+        assert_eq!(last.time.0, 10);
+        let anomalies: Vec<_> = reader.anomalies().iter().collect();
+        assert_eq!(anomalies.iter().map(|a| a.count).sum::<u64>(), times);
+        assert_eq!(anomalies[0].first_offset, at, "{:?}", anomalies[0]);
+        checked += 1;
+    }
+    assert_eq!(checked, 5);
 }
 
 #[test]

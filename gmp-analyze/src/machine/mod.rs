@@ -36,7 +36,7 @@ pub use state::{Cause, GoroutineState, Place, ProcState, ThreadState};
 pub use view::{GoroutineNow, ProcNow, ThreadNow};
 
 use crate::diag::{Counts, Kind};
-use gmp_trace::event::{GState, HandoffReason, PState};
+use gmp_trace::event::{GState, HandoffReason, PState, RetakeReason};
 use gmp_trace::id::{GId, PId};
 use gmp_trace::tables::Text;
 use gmp_trace::time::Nanos;
@@ -189,7 +189,7 @@ impl<S: Sink> Machine<S> {
                 );
             }
             Body::ProcStop => self.proc_stops(event),
-            Body::ProcSteal { victim, .. } => self.proc_stolen(victim, event),
+            Body::ProcSteal { victim, why, .. } => self.proc_stolen(victim, why, event),
             Body::ProcHandoff { why, .. } => self.proc_handed_off(thread, why, event),
             Body::ProcStatus { proc, state, on_m } => {
                 let state = match state {
@@ -286,16 +286,19 @@ impl<S: Sink> Machine<S> {
         let index = self.proc_index(id, event);
         if self.procs[index].own_state() == P::Syscall {
             // Old traces of Go tell so that a P was taken from a system call.
-            self.proc_stolen(id, event);
+            self.proc_stolen(id, Some(RetakeReason::Syscall), event);
         } else {
             self.proc_to(event.p, event, P::Scheduler.bit(), P::Idle);
         }
     }
 
     /// P `victim` was taken from the thread that had it; it is idle until a thread begins with it.
-    fn proc_stolen(&mut self, victim: PId, event: &Event) {
+    /// Where a format does not tell why (Go up to 1.21), its system call counts on as one with a P, as
+    /// in Go's own figures.
+    fn proc_stolen(&mut self, victim: PId, why: Option<RetakeReason>, event: &Event) {
         let index = self.proc_index(victim, event);
-        if self.procs[index].own_state() == P::Syscall
+        if why.is_some()
+            && self.procs[index].own_state() == P::Syscall
             && let Some(goroutine) = self.procs[index].goroutine
         {
             self.syscall_loses_p(goroutine, event);

@@ -150,6 +150,7 @@ impl Merge {
             shared
                 .anomalies
                 .add(AnomalyKind::OrderForced, source.offset(), 0);
+            shared.offset = source.offset();
             // A forced record never waits.
             let _ = self.world.step(source, cursor, true, shared);
             source.ready = false;
@@ -164,6 +165,7 @@ impl Merge {
     /// is full.
     fn run(&mut self, cursor: u32, shared: &mut Shared) {
         let mut limit = self.limit();
+        shared.offset = self.cursors[cursor as usize].offset();
         while !shared.out.is_full() {
             let place = cursor as usize;
             if !self.cursors[place].ready && !self.advance(cursor, shared) {

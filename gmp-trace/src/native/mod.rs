@@ -72,6 +72,7 @@ impl NativeReader {
             clock,
             modules: HashSet::new(),
             last_ticks: 0,
+            offset: 0,
             out: Batch::new(),
         };
         Ok(NativeReader {

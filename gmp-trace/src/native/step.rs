@@ -29,6 +29,8 @@ pub(super) struct Shared {
     pub(super) modules: HashSet<LoadedModule>,
     /// Time of the last event, in units of the clock.
     pub(super) last_ticks: u64,
+    /// Where the block begins whose records are given.
+    pub(super) offset: u64,
     /// The events that are given next.
     pub(super) out: Batch,
 }
@@ -80,7 +82,8 @@ impl Shared {
     #[inline(never)]
     fn count_skew(&mut self, ticks: u64) {
         let back = self.clock.duration(self.last_ticks - ticks).0;
-        self.anomalies.add(AnomalyKind::ClockSkew, 0, back as u64);
+        self.anomalies
+            .add(AnomalyKind::ClockSkew, self.offset, back as u64);
     }
 }
 

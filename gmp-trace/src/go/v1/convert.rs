@@ -30,6 +30,8 @@ pub(super) struct Converter {
     /// Goroutines that were there, and of which nothing else was said yet.
     unsaid: BTreeSet<u64>,
     thread_of: HashMap<i32, u64>,
+    /// Threads of the goroutines in system calls that block.
+    called_on: HashMap<u64, u64>,
     seen: BTreeSet<i32>,
     collection: u64,
     /// Goroutines that were named before.
@@ -71,6 +73,7 @@ impl Converter {
         tables: &mut Tables,
     ) -> Converter {
         mark_blocking_calls(&mut events);
+        mark_takers(&mut events);
         Converter {
             first: events.first().map_or(0, |event| event.time),
             events: events.into_iter(),
@@ -82,6 +85,7 @@ impl Converter {
             starting: true,
             unsaid: BTreeSet::new(),
             thread_of: HashMap::new(),
+            called_on: HashMap::new(),
             seen: BTreeSet::new(),
             collection: 0,
             known: HashSet::new(),
@@ -214,9 +218,12 @@ impl Converter {
                     // An instant in this format: the shortest time there is.
                     let later = time + Nanos(1);
                     self.give(later, place, Body::SyscallExit, out);
+                } else if let Some(&m) = self.thread_of.get(&event.p) {
+                    self.called_on.insert(event.g, m);
                 }
                 return;
             }
+            kinds::GO_SYS_BLOCK => return self.convert_taking(event, time, place, out),
             kinds::GO_SYS_EXIT | kinds::GO_SYS_EXIT_LOCAL => {
                 // Recorded later and elsewhere: of where it was, only the goroutine is known.
                 let place = Place {
@@ -333,6 +340,29 @@ impl Converter {
         if !starts {
             self.thread_of.remove(&event.p);
         }
+    }
+
+    /// A system call has lost its P: to nobody, which a `ProcStop` says, or to the thread of a goroutine
+    /// that is back from a call and goes on with it.
+    fn convert_taking(&mut self, event: &Raw, time: Nanos, victim: Place, out: &mut Vec<Event>) {
+        let (Some(taken), true) = (victim.p, event.args[0] != TAKEN_BY_NOBODY) else {
+            return;
+        };
+        let thread = self.called_on.get(&event.args[0]).copied();
+        match thread {
+            Some(thread) => self.thread_of.insert(event.p, thread),
+            None => self.thread_of.remove(&event.p),
+        };
+        let m = thread.and_then(MId::new);
+        // Go's reader does not see this: its figures count the call as one that keeps its P.
+        let steal = Body::ProcSteal {
+            victim: taken,
+            from_m: victim.m,
+            why: None,
+        };
+        self.give(time, Place { m, ..NOWHERE }, steal, out);
+        let p = Some(taken);
+        self.give(time, Place { m, p, g: None }, Body::ProcStart, out);
     }
 
     fn convert_span(
@@ -460,6 +490,30 @@ fn mark_blocking_calls(events: &mut [Raw]) {
         let after = next.insert(event.g, event.kind);
         if event.kind == kinds::GO_SYS_CALL && after == Some(kinds::GO_SYS_BLOCK) {
             event.args[0] = CALL_BLOCKS;
+        }
+    }
+}
+
+/// Stands in the arguments of the loss of a P where no goroutine goes on with it at once.
+const TAKEN_BY_NOBODY: u64 = 0;
+
+/// Marks the losses of a P with the goroutine that goes on with it although the P did not stop.
+fn mark_takers(events: &mut [Raw]) {
+    let mut next: HashMap<i32, u64> = HashMap::new();
+    for event in events.iter_mut().rev() {
+        match event.kind {
+            // These name a goroutine that is elsewhere.
+            kinds::CPU_SAMPLE | kinds::GO_SYS_EXIT | kinds::GO_SYS_EXIT_LOCAL => {}
+            kinds::GO_SYS_BLOCK => {
+                let taker = next.insert(event.p, TAKEN_BY_NOBODY);
+                event.args[0] = taker.unwrap_or(TAKEN_BY_NOBODY);
+            }
+            kinds::GO_START | kinds::GO_START_LOCAL | kinds::GO_START_LABEL => {
+                next.insert(event.p, event.g);
+            }
+            _ => {
+                next.insert(event.p, TAKEN_BY_NOBODY);
+            }
         }
     }
 }

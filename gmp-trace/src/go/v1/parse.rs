@@ -94,59 +94,76 @@ enum Args<'a> {
     String(u64),
 }
 
-/// Reads one record.
-fn record<'a>(reader: &mut Bytes<'a>) -> Result<Record<'a>, Fault> {
+/// What is wrong with a record.
+struct Bad {
+    fault: Fault,
+    /// Whether it is known where the next one begins, which is where the reader is.
+    delimited: bool,
+}
+
+impl From<Fault> for Bad {
+    fn from(fault: Fault) -> Bad {
+        Bad {
+            fault,
+            delimited: false,
+        }
+    }
+}
+
+/// Reads one record. The head of each tells where it ends, also of one of a kind that is not known.
+fn record<'a>(reader: &mut Bytes<'a>) -> Result<Record<'a>, Bad> {
     let head = reader.byte().unwrap_or(0);
     let kind = head & 0x3f;
     let count = usize::from(head >> 6) + 1;
-    let Some(known) = KINDS
-        .get(kind as usize)
-        .filter(|known| !known.name.is_empty())
-    else {
-        return Err(Fault::UnknownEvent(kind));
-    };
+    let name = KINDS.get(kind as usize).map_or("", |known| known.name);
     if kind == kinds::STRING {
-        let id = reader.number("the id of a string")?;
+        let args = Args::String(reader.number("the id of a string")?);
         let message = text(reader)?;
         return Ok(Record {
             kind,
-            args: Args::String(id),
+            args,
             message,
         });
     }
-    if count < 4 {
+    let mut fault = None;
+    let args = if count < 4 {
         let mut args = [0; 3];
         for arg in args.iter_mut().take(count) {
-            *arg = reader.number(known.name)?;
+            *arg = reader.number(name)?;
         }
-        return Ok(Record {
+        Args::Few(args, count)
+    } else {
+        let length = reader.number(name)?;
+        let limit = match kind {
+            kinds::STACK => MAX_STACK_BYTES,
+            _ => MAX_RECORD_BYTES,
+        };
+        if length > limit {
+            fault = Some(Fault::Legacy("a record that is too long"));
+        }
+        let bytes = usize::try_from(length)
+            .ok()
+            .and_then(|length| reader.take(length));
+        Args::Counted(bytes.ok_or(fault.unwrap_or(Fault::Truncated("a whole record")))?)
+    };
+    let message = match args {
+        Args::Counted(_) if kind == kinds::USER_LOG => text(reader)?,
+        _ => &[],
+    };
+    if name.is_empty() {
+        fault = Some(Fault::UnknownEvent(kind));
+    }
+    match fault {
+        None => Ok(Record {
             kind,
-            args: Args::Few(args, count),
-            message: &[],
-        });
+            args,
+            message,
+        }),
+        Some(fault) => Err(Bad {
+            fault,
+            delimited: true,
+        }),
     }
-    let length = reader.number(known.name)?;
-    let limit = if kind == kinds::STACK {
-        MAX_STACK_BYTES
-    } else {
-        MAX_RECORD_BYTES
-    };
-    if length > limit {
-        return Err(Fault::Legacy("a record that is too long"));
-    }
-    let Some(bytes) = reader.take(length as usize) else {
-        return Err(Fault::Truncated("a whole record"));
-    };
-    let message = if kind == kinds::USER_LOG {
-        text(reader)?
-    } else {
-        &[]
-    };
-    Ok(Record {
-        kind,
-        args: Args::Counted(bytes),
-        message,
-    })
 }
 
 fn text<'a>(reader: &mut Bytes<'a>) -> Result<&'a [u8], Fault> {
@@ -185,7 +202,10 @@ fn numbers(args: &Args<'_>, out: &mut [u64], name: &'static str) -> Result<(), F
 struct Indexer<'a> {
     strict: bool,
     strings: Vec<(u64, u32)>,
-    stacks: Vec<&'a [u8]>,
+    /// Where each of them is.
+    string_offsets: Vec<u64>,
+    /// With where each is.
+    stacks: Vec<(&'a [u8], u64)>,
     procs: Vec<ProcBatches>,
     by_p: HashMap<i32, usize>,
     current: Option<usize>,
@@ -207,6 +227,7 @@ pub(super) fn index(
     let mut indexer = Indexer {
         strict,
         strings: Vec::new(),
+        string_offsets: Vec::new(),
         stacks: Vec::new(),
         procs: Vec::new(),
         by_p: HashMap::new(),
@@ -218,21 +239,33 @@ pub(super) fn index(
     reader.take(crate::go::header::HEADER_BYTES);
     while !reader.is_empty() {
         let at = reader.read();
-        let taken = record(&mut reader)
-            .and_then(|record| indexer.take(record, at, reader.read(), tables, anomalies));
-        if let Err(fault) = taken {
-            if strict {
-                return Err(fault.into_error(at as u64));
+        let bad = match record(&mut reader) {
+            Ok(record) => {
+                let taken = indexer.take(record, at, reader.read(), tables);
+                taken.err().map(|fault| (fault, true))
             }
-            // Nothing tells where the next record begins.
-            let fault = match reader.is_empty() || bytes.len() - at < 64 {
-                true => Fault::Truncated("a whole record"),
-                false => fault,
-            };
-            anomalies.add(fault.kind(), at as u64, (bytes.len() - at) as u64);
-            indexer.end_batch(at);
-            break;
+            // The way through the events counts what is in a batch.
+            Err(bad) if bad.delimited && !strict && indexer.current.is_some() => None,
+            Err(bad) => Some((bad.fault, bad.delimited)),
+        };
+        let Some((fault, delimited)) = bad else {
+            continue;
+        };
+        if strict {
+            return Err(fault.into_error(at as u64));
         }
+        if delimited {
+            anomalies.add(fault.kind(), at as u64, (reader.read() - at) as u64);
+            continue;
+        }
+        // Nothing tells where the next record begins.
+        let fault = match reader.is_empty() || bytes.len() - at < 64 {
+            true => Fault::Truncated("a whole record"),
+            false => fault,
+        };
+        anomalies.add(fault.kind(), at as u64, (bytes.len() - at) as u64);
+        indexer.end_batch(at);
+        break;
     }
     indexer.end_batch(reader.read());
     indexer.finish(tables, anomalies)
@@ -245,24 +278,25 @@ impl<'a> Indexer<'a> {
         begin: usize,
         end: usize,
         tables: &mut Tables,
-        anomalies: &mut Anomalies,
     ) -> Result<(), Fault> {
         if let Args::String(id) = record.args {
             if id == 0 || record.message.is_empty() {
-                self.note(Fault::BadId { what: "string", id }, begin, anomalies)?;
-                return Ok(());
+                return Err(Fault::BadId { what: "string", id });
             }
             let text = tables.intern_text(&String::from_utf8_lossy(record.message));
             self.strings.push((id, text.0));
+            self.string_offsets.push(begin as u64);
             return Ok(());
         }
         if record.kind == kinds::BATCH {
+            // Events behind a batch that cannot be read are of nobody.
+            self.end_batch(begin);
             let mut args = [0; 2];
             numbers(&record.args, &mut args, "a batch")?;
-            return self.begin_batch(args, begin, end);
+            return self.begin_batch(args, end);
         }
         if self.current.is_none() {
-            return Err(Fault::Legacy("an event before the first batch"));
+            return Err(Fault::Legacy("an event that is in no batch"));
         }
         match record.kind {
             kinds::FREQUENCY => {
@@ -275,7 +309,7 @@ impl<'a> Indexer<'a> {
             }
             kinds::TIMER_GOROUTINE => numbers(&record.args, &mut [0], "a goroutine")?,
             kinds::STACK => match record.args {
-                Args::Counted(bytes) => self.stacks.push(bytes),
+                Args::Counted(bytes) => self.stacks.push((bytes, begin as u64)),
                 _ => return Err(Fault::BadNumber("a stack")),
             },
             kinds::CPU_SAMPLE => {
@@ -298,8 +332,7 @@ impl<'a> Indexer<'a> {
         Ok(())
     }
 
-    fn begin_batch(&mut self, args: [u64; 2], begin: usize, end: usize) -> Result<(), Fault> {
-        self.end_batch(begin);
+    fn begin_batch(&mut self, args: [u64; 2], end: usize) -> Result<(), Fault> {
         let [p, time] = args;
         let p = match i32::try_from(p) {
             Ok(p) => p,
@@ -339,31 +372,30 @@ impl<'a> Indexer<'a> {
         self.current = None;
     }
 
-    fn note(&self, fault: Fault, at: usize, anomalies: &mut Anomalies) -> Result<(), Fault> {
+    fn note(&self, fault: Fault, at: u64, anomalies: &mut Anomalies) -> Result<(), Error> {
         if self.strict {
-            return Err(fault);
+            return Err(fault.into_error(at));
         }
-        anomalies.add(fault.kind(), at as u64, 0);
+        anomalies.add(fault.kind(), at, 0);
         Ok(())
     }
 
     fn finish(mut self, tables: &mut Tables, anomalies: &mut Anomalies) -> Result<Index, Error> {
         let (strings, twice) = IdTable::new(&self.strings);
         if let Some(id) = twice {
+            let again = |(entry, _): &(&(u64, u32), _)| entry.0 == id;
+            let mut places = self.strings.iter().zip(&self.string_offsets).filter(again);
+            let at = places.nth(1).map_or(0, |(_, &at)| at);
             let fault = Fault::DefinedTwice { what: "string", id };
-            self.note(fault, 0, anomalies)
-                .map_err(|fault| fault.into_error(0))?;
+            self.note(fault, at, anomalies)?;
         }
         let names = Names::new(strings, IdTable::empty());
         let mut stacks = Vec::new();
-        for bytes in std::mem::take(&mut self.stacks) {
+        for (bytes, at) in std::mem::take(&mut self.stacks) {
             match stack(bytes, &names, tables) {
                 Ok(Some(entry)) => stacks.push(entry),
                 Ok(None) => {}
-                Err(fault) => {
-                    self.note(fault, 0, anomalies)
-                        .map_err(|fault| fault.into_error(0))?;
-                }
+                Err(fault) => self.note(fault, at, anomalies)?,
             }
         }
         self.samples.sort_by_key(|sample| sample.time);
@@ -427,11 +459,11 @@ impl ProcBatches {
             let mut reader = Bytes::new(bytes.get(at..self.end).unwrap_or_default());
             let record = record(&mut reader);
             self.at += reader.read().max(1);
-            let event = record.and_then(|record| self.event(record, at as u64, tables));
+            let event = record.and_then(|record| Ok(self.event(record, at as u64, tables)?));
             match event {
                 Ok(None) => {}
                 Ok(Some(event)) => return Ok(Some(event)),
-                Err(fault) => return Err((fault, at as u64)),
+                Err(bad) => return Err((bad.fault, at as u64)),
             }
         }
     }
