@@ -282,7 +282,8 @@ fn strings_are_defined_once_and_not_empty() {
 #[test]
 fn a_bad_record_with_a_known_end_is_stepped_over() {
     let mut checked = 0;
-    let cases: [(fn(&mut Trace), u64); 5] = [
+    type Damage = fn(&mut Trace);
+    let cases: [(Damage, u64); 5] = [
         (|trace| _ = trace.event(63, &[1, 2, 3]), 1),
         (|trace| _ = trace.event(GO_BLOCK, &[1, 2, 3]), 1),
         (|trace| _ = trace.event(GO_CREATE, &[1; 3000]), 1),
