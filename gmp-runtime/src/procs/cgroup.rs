@@ -170,6 +170,7 @@ fn read_quota(version: Version, group: &Path) -> Option<Quota> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::test_child;
 
     /// A root with the files of a process, removed with it.
     struct Root(PathBuf);
@@ -268,6 +269,57 @@ mod tests {
         let elsewhere = Root::new("elsewhere", "0::/../other\n", V2);
         elsewhere.file("sys/fs/cgroup/cpu.max", "500000 100000\n");
         assert_eq!(elsewhere.quota(), Some((500_000, 100_000)));
+    }
+
+    /// A group of the kernel's own, in which a child of this test is; `None` where none can be made.
+    fn make_real_group() -> Option<PathBuf> {
+        let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
+        let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+        let (version, group) = group_of_cpu(&groups)?;
+        let mut mounts = mounts.lines().filter_map(Mount::parse);
+        let mount = mounts.find(|mount| mount.is_for(version))?;
+        let name = format!("gmp-test-{}", std::process::id());
+        let path = Path::new(&mount.point)
+            .join(mount.path_of(group))
+            .join(name);
+        fs::create_dir(&path).ok()?;
+        let limited = match version {
+            Version::One => fs::write(path.join("cpu.cfs_quota_us"), "123000")
+                .and_then(|()| fs::write(path.join("cpu.cfs_period_us"), "50000")),
+            Version::Two => fs::write(path.join("cpu.max"), "123000 50000"),
+        };
+        if limited.is_err() {
+            let _ = fs::remove_dir(&path);
+            return None;
+        }
+        Some(path)
+    }
+
+    #[test]
+    fn a_real_group_is_read_where_one_can_be_made() {
+        if let Some(group) = test_child::requested_case() {
+            if !group.is_empty() {
+                let pid = std::process::id().to_string();
+                fs::write(Path::new(&group).join("cgroup.procs"), pid).expect("a member");
+                let expected = Quota {
+                    time: 123_000,
+                    period: 50_000,
+                };
+                assert_eq!(quota(Path::new("/")), Some(expected));
+            }
+            return;
+        }
+        // Elsewhere the child only shows that what is there can be read.
+        let group = make_real_group();
+        let case = group.as_deref().unwrap_or(Path::new("")).to_string_lossy();
+        let output = test_child::run(
+            "procs::cgroup::tests::a_real_group_is_read_where_one_can_be_made",
+            &case,
+        );
+        if let Some(group) = group {
+            fs::remove_dir(group).expect("an empty group");
+        }
+        assert!(output.status.success(), "{output:?}");
     }
 
     #[test]

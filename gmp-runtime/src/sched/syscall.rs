@@ -188,3 +188,7 @@ fn is_long(sched: &Sched, p: &P, now: u64) -> bool {
     let somebody_looks = sched.idle.idle_ps() + sched.idle.spinning_ms() > 0;
     !p.runq.is_empty() || !somebody_looks || now >= since + LONGEST_UNUSED_NS
 }
+
+#[cfg(all(test, loom))]
+#[path = "syscall_tests.rs"]
+mod tests;
