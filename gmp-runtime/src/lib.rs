@@ -92,6 +92,7 @@ mod goroutine;
 mod local;
 mod lock;
 mod metrics;
+pub mod net;
 #[allow(unused_imports, dead_code, reason = "a facade offers the whole set")]
 mod prim;
 mod procs;

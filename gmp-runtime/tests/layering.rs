@@ -55,8 +55,6 @@ const ROWS: &[Row] = &[
             "sched::clock",
             "sched::mark",
             "time::heap",
-            "net::poller",
-            "net::desc",
         ],
     },
     Row {
@@ -78,6 +76,9 @@ const ROWS: &[Row] = &[
             "debug::symbols",
             "debug::walk",
             "sched::timers",
+            "sched::keeper",
+            "sched::netpoll",
+            "net::desc",
             "sched::ticket",
             "sched::steal",
             "sched::handoff",
@@ -181,6 +182,10 @@ const SCHEDULER_FOR_PROGRAMS: &[(&str, &[&str])] = &[
     ("time", &["sched::timers", "sched::m"]),
     ("select", &["sched::ticket", "sched::timers"]),
     ("chan", &["sched::ticket"]),
+    (
+        "net",
+        &["sched::netpoll", "sched::timers", "sched::syscall"],
+    ),
     ("fs", &["sched::syscall"]),
 ];
 

@@ -8,7 +8,7 @@ use crate::sched::g::transition;
 use crate::sched::m::M;
 use crate::sched::p::P;
 use crate::sched::refs::{GRef, PRef};
-use crate::sched::{deadlock, locked, steal, timers};
+use crate::sched::{deadlock, keeper, locked, netpoll, steal, timers};
 use crate::sys::clock::monotonic_ns;
 use crate::trace::marks::{Found, Leave};
 
@@ -56,7 +56,8 @@ fn needs_thought(m: &M, p: &P) -> bool {
     p.wants_attention()
         || m.locked().is_some()
         || p.slice_is_over()
-        || (p.tick().is_multiple_of(GLOBAL_QUEUE_TICK) && m.sched.global_len() != 0)
+        || (p.tick().is_multiple_of(GLOBAL_QUEUE_TICK)
+            && (m.sched.global_len() != 0 || m.sched.netpoll.has_waiters()))
         || p.timers_may_be_due()
 }
 
@@ -152,7 +153,12 @@ fn search(m: &M) -> Option<Choice> {
         // 2. Timers of this P that are due.
         timers::run_due(m, &p);
 
-        // 3. The global queue, every 61st turn: two goroutines that ready one another for ever would
+        // 3. The network, now and then, although there is other work. Go leaves that to its monitor.
+        if p.tick().is_multiple_of(GLOBAL_QUEUE_TICK) {
+            netpoll::poll_if_due(m);
+        }
+
+        // 4. The global queue, every 61st turn: two goroutines that ready one another for ever would
         // else keep it waiting for ever.
         if p.tick().is_multiple_of(GLOBAL_QUEUE_TICK)
             && sched.global_len() != 0
@@ -161,7 +167,7 @@ fn search(m: &M) -> Option<Choice> {
             return Some(Choice::new(g, Found::Global));
         }
 
-        // 4. After a long chain of goroutines that made one another ready, one that is not of it.
+        // 5. After a long chain of goroutines that made one another ready, one that is not of it.
         let slice_is_over = p.slice_is_over();
         if slice_is_over {
             if let Some(g) = p.take_oldest() {
@@ -174,7 +180,7 @@ fn search(m: &M) -> Option<Choice> {
             }
         }
 
-        // 5. This P's own queue.
+        // 6. This P's own queue.
         if let Some((g, from_runnext)) = p.take_next() {
             let found = if from_runnext {
                 Found::Runnext
@@ -188,14 +194,19 @@ fn search(m: &M) -> Option<Choice> {
             });
         }
 
-        // 6. The global queue, in a batch.
+        // 7. The global queue, in a batch.
         if sched.global_len() != 0
             && let Some(g) = sched.get_global_batch(m, &p)
         {
             return Some(Choice::new(g, Found::Global));
         }
 
-        // 7. The other Ps, while not too many look there already.
+        // 8. The network.
+        if let Some(g) = netpoll::poll(m) {
+            return Some(Choice::new(g, Found::Netpoll));
+        }
+
+        // 9. The other Ps, while not too many look there already.
         if m.spinning.get() || sched.idle.begin_spinning(sched.proc_count()) {
             spins_now(m);
             match steal::steal_work(m, &p) {
@@ -205,7 +216,7 @@ fn search(m: &M) -> Option<Choice> {
             }
         }
 
-        // 8. Nothing anywhere: give up the P, look once more, sleep.
+        // 10. Nothing anywhere: give up the P, look once more, sleep.
         if !go_idle(m) {
             return None;
         }
@@ -252,9 +263,10 @@ fn go_idle(m: &M) -> bool {
         look_on(m);
         return true;
     }
-    if let Some(p) = timers::wait_for_next(m) {
-        m.acquire_p(p);
+    if let Some(reason) = keeper::wait(m) {
+        m.acquire_p(reason.p);
         look_on(m);
+        netpoll::put_after_wait(m, reason.ready);
         timers::run_due_everywhere(m);
         return true;
     }

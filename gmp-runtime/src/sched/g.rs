@@ -108,6 +108,8 @@ impl GState {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum WaitReason {
+    /// Waits for a socket.
+    IoWait = 1,
     /// Receives from a channel.
     ChanReceive = 2,
     /// Sends to a channel.
@@ -140,6 +142,7 @@ pub(crate) enum WaitReason {
 
 /// Every reason.
 const WAIT_REASONS: &[WaitReason] = &[
+    WaitReason::IoWait,
     WaitReason::ChanReceive,
     WaitReason::ChanSend,
     WaitReason::Select,
@@ -175,6 +178,7 @@ impl WaitReason {
     /// Go's words for it.
     pub(crate) fn name(self) -> &'static str {
         match self {
+            WaitReason::IoWait => "IO wait",
             WaitReason::ChanReceive => "chan receive",
             WaitReason::ChanSend => "chan send",
             WaitReason::Select => "select",

@@ -24,7 +24,7 @@
 //! the lock it uses atomics and `futex` alone.
 
 use crate::sched::refs::{MRef, PRef};
-use crate::sched::{Sched, Shared, timers};
+use crate::sched::{Sched, Shared};
 
 /// What became of a P; completed without the lock.
 #[derive(Debug)]
@@ -125,10 +125,7 @@ impl Sched {
         if self.work_waits() {
             self.wake_p_if_needed();
         }
-        let deadline = timers::earliest(self);
-        if deadline != crate::sched::p::NO_DEADLINE {
-            self.timekeeper.deadline_added(self, deadline);
-        }
+        self.keeper.p_was_given_up(self);
     }
 }
 

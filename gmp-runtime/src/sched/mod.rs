@@ -10,10 +10,12 @@ pub(crate) mod g;
 pub(crate) mod handoff;
 pub(crate) mod idle;
 pub(crate) mod inject;
+pub(crate) mod keeper;
 pub(crate) mod life;
 pub(crate) mod locked;
 pub(crate) mod m;
 pub(crate) mod mark;
+pub(crate) mod netpoll;
 pub(crate) mod p;
 pub(crate) mod park;
 mod pools;
@@ -38,11 +40,12 @@ use crate::lock::{Rank, SpinLock};
 use crate::prim::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::sched::idle::IdleCounters;
 use crate::sched::inject::GList;
+use crate::sched::keeper::Keeper;
 use crate::sched::m::M;
+use crate::sched::netpoll::Netpoll;
 use crate::sched::procs::Procs;
 use crate::sched::refs::{MRef, PRef};
 use crate::sched::table::GTable;
-use crate::sched::timers::Timekeeper;
 use crate::sched::worker::Spawner;
 use crate::stack::StackPool;
 use crate::sys::memory_barrier::Fences;
@@ -143,7 +146,8 @@ pub(crate) struct Sched {
     pub(crate) stacks: &'static StackPool,
     /// The time to within some milliseconds.
     pub(crate) clock: clock::CoarseClock,
-    pub(crate) timekeeper: Timekeeper,
+    pub(crate) keeper: Keeper,
+    pub(crate) netpoll: Netpoll,
     pub(crate) spawner: Spawner,
     pub(crate) sysmon: sysmon::Sysmon,
     next_id: AtomicU64,
@@ -172,7 +176,7 @@ impl Sched {
     /// A scheduler with `procs` Ps, all idle.
     ///
     /// # Errors
-    /// When the kernel gives no address space for goroutines or stacks.
+    /// When the kernel gives no address space for goroutines or stacks, or no descriptors for the network.
     pub(crate) fn new(procs: usize, stack_class: u8) -> io::Result<Sched> {
         let fences = Fences::detect();
         let sched = Sched {
@@ -196,7 +200,8 @@ impl Sched {
             table: GTable::reserve()?,
             stacks: StackPool::global().map_err(io::Error::other)?,
             clock: clock::CoarseClock::new(),
-            timekeeper: Timekeeper::new(),
+            keeper: Keeper::new(),
+            netpoll: Netpoll::new()?,
             spawner: Spawner::new(),
             sysmon: sysmon::Sysmon::default(),
             next_id: AtomicU64::new(1),
@@ -321,6 +326,7 @@ impl Sched {
             && shared.awaiting_ps.is_none()
             && timers::earliest(self) == p::NO_DEADLINE
             && !self.collection.is_pending()
+            && !self.netpoll.has_waiters()
             && self.procs().all(|p| p.runq.is_empty())
     }
 

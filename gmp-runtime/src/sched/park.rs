@@ -249,7 +249,7 @@ pub(crate) fn ready(m: &M, g: GRef, by: Waker) {
 #[inline(never)]
 fn ready_from_outside(visit: Visit, g: GRef) {
     let sched = g.sched;
-    if sched.put_global_from_outside(g) {
+    if sched.put_global_from_outside(g, Waker::External) {
         sched.wake_p_if_needed();
     }
     drop(visit);

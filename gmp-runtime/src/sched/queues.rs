@@ -10,6 +10,7 @@ use crate::sched::p::P;
 use crate::sched::refs::GRef;
 use crate::sched::{Sched, Shared};
 use crate::sys::clock::monotonic_ns;
+use crate::trace::marks::Waker;
 
 /// How many goroutines an M takes out of the global queue at most (Go: half a ring).
 const GLOBAL_BATCH: u32 = 128;
@@ -61,12 +62,12 @@ impl Sched {
 
     /// Puts a waiting goroutine on the global queue, from a thread without a P. False, and nothing is
     /// done, when all that are left are being ended: this one too, whatever it waited for.
-    pub(crate) fn put_global_from_outside(&self, g: GRef) -> bool {
+    pub(crate) fn put_global_from_outside(&self, g: GRef, by: Waker) -> bool {
         let mut shared = self.shared.lock();
         if shared.closed {
             return false;
         }
-        crate::trace::ready_from_outside(self, g, || {
+        crate::trace::ready_from_outside(self, g, by, || {
             g.wait.end();
             g::transition!(g, Waiting => Runnable);
         });

@@ -27,7 +27,7 @@ pub(crate) fn begin(sched: &Sched) {
         p.demand_attention();
     }
     sched.for_each_m(|m| m.wake());
-    sched.timekeeper.wake();
+    sched.netpoll.interrupt();
     sched.spawner.notify();
     sched.sysmon.wake();
     sched.collection.wake();

@@ -22,7 +22,7 @@ use crate::procs::MAX_PROCS;
 use crate::sched::g::{G, GState};
 use crate::sched::m::M;
 use crate::sched::p::P;
-use crate::sched::{Sched, syscall};
+use crate::sched::{Sched, netpoll, syscall};
 use crate::sys::clock::monotonic_ns;
 use crate::sys::futex;
 
@@ -185,7 +185,10 @@ pub(crate) fn run(sched: &Sched, schedtrace_ms: Option<u64>, detail: bool) {
         let took = syscall::take_from_long_calls(sched, now);
         retry_wake(sched);
         sched.collection.poll(now);
-        let mut delay = pace.next(took);
+        let polled = netpoll::poll_from_monitor(sched, now);
+        let mut delay = pace
+            .next(took || polled)
+            .min(netpoll::monitor_interval(sched));
         if let Some(lines) = &mut lines {
             delay = delay.min(lines.print_if_due(sched, now));
         }

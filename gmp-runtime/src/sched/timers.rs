@@ -1,15 +1,15 @@
-//! Alarms: what happens at a deadline, the heap of each P, who fires, who sleeps for them.
+//! Alarms: what happens at a deadline, the heap of each P, who fires them.
 //!
 //! The alarm of a sleeper is a node on its own stack, linked into the heap of the P that it slept on; that of
-//! a timer of the program is part of the timer. It is fired by the M that holds that P, at a switch; by a thief in its last round; or, while some M has
-//! nothing to do, by the *timekeeper*: one idle M that sleeps until the earliest deadline of all Ps.
+//! a timer of the program is part of the timer. It is fired by the M that holds that P, at a switch; by a thief
+//! in its last round; or, while some M has nothing to do, by the [timekeeper](crate::sched::keeper).
 
 use std::panic::Location;
 use std::ptr::NonNull;
 use std::time::Duration;
 
 use crate::fatal::fatal;
-use crate::prim::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
+use crate::prim::atomic::{AtomicPtr, AtomicU32, Ordering};
 use crate::sched::Sched;
 use crate::sched::critical;
 use crate::sched::current;
@@ -21,7 +21,6 @@ use crate::sched::park;
 use crate::sched::refs::{GRef, PRef};
 use crate::sched::ticket::{self, Ticket};
 use crate::sys::clock::monotonic_ns;
-use crate::sys::futex;
 use crate::time::heap::TimerNode;
 use crate::trace::marks::Waker;
 
@@ -190,7 +189,7 @@ impl Alarm {
             (sched, Alarm::insert(alarm, p))
         };
         if armed {
-            sched.timekeeper.deadline_added(sched, deadline);
+            sched.keeper.deadline_added(sched, deadline);
         }
         armed
     }
@@ -274,7 +273,7 @@ pub(crate) fn start(m: &M, alarm: *mut Alarm) {
         deadline
     };
     // The goroutine may run elsewhere now, and the alarm be gone.
-    m.sched.timekeeper.deadline_added(m.sched, deadline);
+    m.sched.keeper.deadline_added(m.sched, deadline);
 }
 
 /// When `duration` will be over, in nanoseconds of the monotonic clock.
@@ -359,125 +358,6 @@ pub(crate) fn abandon_all(sched: &Sched) {
 pub(crate) fn run_due_everywhere(m: &M) {
     for p in m.sched.procs() {
         run_due(m, &p);
-    }
-}
-
-/// The one idle M that sleeps until the next deadline.
-#[derive(Debug)]
-pub(crate) struct Timekeeper {
-    /// Until when it sleeps; [`NO_DEADLINE`] while there is none.
-    until: AtomicU64,
-    /// Whether an M has the office.
-    held: AtomicU32,
-    /// Counts reasons to look again; the word it sleeps on.
-    word: AtomicU32,
-}
-
-impl Timekeeper {
-    pub(crate) fn new() -> Timekeeper {
-        Timekeeper {
-            until: AtomicU64::new(NO_DEADLINE),
-            held: AtomicU32::new(0),
-            word: AtomicU32::new(0),
-        }
-    }
-
-    /// Wakes the timekeeper.
-    pub(crate) fn wake(&self) {
-        // ordering: Release; pairs with the Acquire load in `keep_time`.
-        self.word.fetch_add(1, Ordering::Release);
-        futex::wake(&self.word, 1);
-    }
-
-    /// Sleeps until the earliest deadline, and takes an idle P then.
-    fn keep_time(&self, sched: &Sched) -> Option<PRef> {
-        loop {
-            // ordering: Acquire; pairs with the Release in `wake`.
-            let seen = self.word.load(Ordering::Acquire);
-            let announced = earliest(sched);
-            // ordering: Relaxed: before the fence.
-            self.until.store(announced, Ordering::Relaxed);
-            // ordering: SeqCst; pairs with the fence in `deadline_added`.
-            fence(Ordering::SeqCst);
-            let deadline = earliest(sched);
-            if deadline == NO_DEADLINE || sched.stopping() {
-                return None;
-            }
-            if sched.spawner.is_short() && sched.work_waits() {
-                // No thread can be made for that work, and this one sleeps.
-                return sched.take_idle_p();
-            }
-            let now = monotonic_ns();
-            sched.clock.keep(now);
-            if deadline <= now {
-                // No P idle: all of them run, and look at the timers themselves.
-                return sched.take_idle_p();
-            }
-            if deadline >= announced {
-                futex::wait(&self.word, seen, Some(deadline - now));
-            }
-        }
-    }
-
-    /// An M that released its P goes to sleep. While every P was held, a deadline may have been published that
-    /// the timekeeper does not know of, because whoever held a P looked at the timers itself.
-    fn p_became_idle(&self, sched: &Sched) {
-        // ordering: SeqCst; pairs with the fence in `keep_time`, as in `deadline_added`. The deadline was
-        // published before the idle P could be seen, or its publisher sees the idle P (SleepFence).
-        fence(Ordering::SeqCst);
-        // ordering: Relaxed: after the fence.
-        if earliest(sched) < self.until.load(Ordering::Relaxed) {
-            self.wake();
-        }
-    }
-
-    /// A deadline was published while others may sleep: somebody awake must know of it (Go's
-    /// `wakeNetPoller`).
-    pub(crate) fn deadline_added(&self, sched: &Sched, deadline: u64) {
-        // ordering: SeqCst; pairs with the fence in `keep_time`: either the timekeeper sees the
-        // deadline that was published before, or its own is seen here; and with SleepFence: either an M
-        // that releases its P sees the deadline, or its P is seen here.
-        fence(Ordering::SeqCst);
-        if sched.idle.idle_ps() == 0 {
-            // Every P runs goroutines, and looks at its own timers.
-            return;
-        }
-        // ordering: Relaxed: after the fence.
-        if self.held.load(Ordering::Relaxed) == 0 {
-            sched.wake_p_if_needed();
-        // ordering: Relaxed: after the fence.
-        } else if deadline < self.until.load(Ordering::Relaxed) {
-            self.wake();
-        }
-    }
-}
-
-/// If no other M does so, sleeps until the earliest deadline of all Ps, and then takes an idle P.
-/// `None` when there is no deadline, another M keeps the time, or no P is idle any more.
-pub(crate) fn wait_for_next(m: &M) -> Option<PRef> {
-    let sched = m.sched;
-    let keeper = &sched.timekeeper;
-    loop {
-        // ordering: AcqRel; pairs with the swap below: one M at a time, and whoever came in vain has
-        // published its idle P and its deadlines for the one that leaves.
-        if keeper.held.swap(1, Ordering::AcqRel) != 0 {
-            keeper.p_became_idle(sched);
-            return None;
-        }
-        let taken = keeper.keep_time(sched);
-        // ordering: Relaxed: before the swap.
-        keeper.until.store(NO_DEADLINE, Ordering::Relaxed);
-        // ordering: AcqRel; pairs with the swap above.
-        keeper.held.swap(0, Ordering::AcqRel);
-        // An M that gets a P spins, and so sees to it that another M comes here after it. One that
-        // gets none must not leave while somebody needs a timekeeper that found the office taken.
-        if taken.is_some()
-            || sched.stopping()
-            || earliest(sched) == NO_DEADLINE
-            || sched.idle.idle_ps() == 0
-        {
-            return taken;
-        }
     }
 }
 

@@ -242,7 +242,7 @@ fn give_up(sched: &'static Sched, p: PRef, error: &std::io::Error, told: &mut bo
         );
     }
     sched.take_back(p);
-    sched.timekeeper.wake();
+    sched.netpoll.interrupt();
     deadlock::check_if_asleep(sched);
 }
 

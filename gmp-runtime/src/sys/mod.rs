@@ -4,6 +4,7 @@
 //! the kernel gave, and say in their docs whether a signal handler may call them.
 
 pub(crate) mod clock;
+pub(crate) mod epoll;
 pub(crate) mod futex;
 pub(crate) mod mapping;
 pub(crate) mod memory;

@@ -107,6 +107,7 @@ mod unnoted {
         Global,
         Stolen,
         StolenRunnext,
+        Netpoll,
         Locked,
     }
 
@@ -120,7 +121,9 @@ mod unnoted {
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub(crate) enum Waker {
         Goroutine,
+        Netpoll,
         Timer,
+        External,
         Runtime,
     }
 

@@ -70,6 +70,7 @@ impl ThreadTrace {
         m_park();
         spin_begin();
         spin_end(bool);
+        netpoll(bool, u32);
         timer_fired(Option<GRef>, u64);
     }
 }
@@ -80,7 +81,7 @@ pub(crate) fn m_wake(_: MRef) {}
 
 /// A thread that is not an M makes a goroutine runnable.
 #[inline(always)]
-pub(crate) fn ready_from_outside(_: &Sched, _: GRef, change: impl FnOnce()) {
+pub(crate) fn ready_from_outside(_: &Sched, _: GRef, _: Waker, change: impl FnOnce()) {
     change();
 }
 

@@ -593,6 +593,11 @@ events! {
         section.write(1, |e, c, now| e.spin_end(c, now, found));
     }
 
+    /// The network was polled, by waiting or not, and that many goroutines will become ready.
+    netpoll(blocking: bool, ready: u32) = |section, _m| {
+        section.write(1, |e, c, now| e.netpoll(c, now, blocking, ready));
+    }
+
     /// A timer fired for `g`, or for nobody that waits, `late` nanoseconds after its deadline.
     timer_fired(g: Option<GRef>, late: u64) = |section, _m| {
         let units = section.inner.clock.units_of_ns(late);
@@ -614,7 +619,7 @@ pub(crate) fn m_wake(target: MRef) {
 }
 
 /// A thread that is not an M makes `g`, which waits, runnable by `change`.
-pub(crate) fn ready_from_outside(sched: &Sched, g: GRef, change: impl FnOnce()) {
+pub(crate) fn ready_from_outside(sched: &Sched, g: GRef, by: Waker, change: impl FnOnce()) {
     if sched.tracer.generation() == 0 {
         return change();
     }
@@ -624,19 +629,19 @@ pub(crate) fn ready_from_outside(sched: &Sched, g: GRef, change: impl FnOnce()) 
     if generation != 0
         && let Some(state) = &mut *guard
     {
-        record_ready_from_outside(state, generation, g);
+        record_ready_from_outside(state, generation, g, by);
     }
     change();
 }
 
-fn record_ready_from_outside(state: &mut State, generation: u32, g: GRef) {
+fn record_ready_from_outside(state: &mut State, generation: u32, g: GRef, by: Waker) {
     with_outside(state, generation, |state, writer, now| {
         if g.traced.generation() != generation {
             write_status(state, writer, now, generation, g, Traced::Waiting, None);
         }
         let seq = g.traced.next(NOBODY - 1);
         match writer.parts() {
-            Some((encoder, chunk)) => encoder.ready(chunk, now, g.id.get(), Waker::External, seq),
+            Some((encoder, chunk)) => encoder.ready(chunk, now, g.id.get(), by, seq),
             None => writer.lose(1),
         }
     });

@@ -1,0 +1,158 @@
+//! The *timekeeper*: the one idle M that sleeps for all of them, until the earliest deadline of all Ps or an
+//! event of the network, whichever comes first. It sleeps in the kernel's poll.
+//!
+//! # Protocol
+//!
+//! * **The timekeeper** says until when it sleeps · fence · looks at the deadlines once more · sleeps.
+//! * **Whoever publishes a deadline** while a P is idle · fence · wakes the timekeeper if it sleeps longer than
+//!   that; if there is none, wakes an M, which becomes it when it finds nothing to do.
+//! * **Whoever releases a P** · fence · wakes the timekeeper if it sleeps longer than until the earliest
+//!   deadline: while no P was idle, nobody told it.
+//!
+//! Of the two fences one comes first, so either the timekeeper sees the deadline or the other side sees until
+//! when it sleeps. Sockets need nothing of the kind: one that is added to a poll that is under way is part of it.
+
+use crate::prim::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use crate::sched::Sched;
+use crate::sched::inject::GList;
+use crate::sched::m::M;
+use crate::sched::netpoll;
+use crate::sched::p::NO_DEADLINE;
+use crate::sched::refs::PRef;
+use crate::sched::timers::earliest;
+use crate::sys::clock::monotonic_ns;
+
+/// The office.
+#[derive(Debug)]
+pub(crate) struct Keeper {
+    /// Until when it sleeps; [`NO_DEADLINE`] while there is none.
+    until: AtomicU64,
+    /// Whether an M has the office.
+    held: AtomicU32,
+}
+
+/// Why the timekeeper is awake: a P to go on with, and goroutines that the network woke.
+#[derive(Debug)]
+pub(crate) struct Reason {
+    pub(crate) p: PRef,
+    pub(crate) ready: GList,
+}
+
+impl Keeper {
+    pub(crate) fn new() -> Keeper {
+        Keeper {
+            until: AtomicU64::new(NO_DEADLINE),
+            held: AtomicU32::new(0),
+        }
+    }
+
+    /// Sleeps until there is a reason, and takes an idle P then.
+    fn keep(&self, m: &M) -> Option<Reason> {
+        let sched = m.sched;
+        loop {
+            let announced = earliest(sched);
+            // ordering: Relaxed: before the fence.
+            self.until.store(announced, Ordering::Relaxed);
+            // ordering: SeqCst; pairs with the fences in `deadline_added` and `p_was_released`.
+            fence(Ordering::SeqCst);
+            let deadline = earliest(sched);
+            if !is_needed(sched) {
+                return None;
+            }
+            if sched.spawner.is_short() && sched.work_waits() {
+                // No thread can be made for that work, and this one sleeps.
+                let ready = GList::new();
+                return sched.take_idle_p().map(|p| Reason { p, ready });
+            }
+            let now = monotonic_ns();
+            sched.clock.keep(now);
+            let mut ready = GList::new();
+            if deadline > now {
+                if deadline < announced {
+                    continue;
+                }
+                let timeout = (deadline != NO_DEADLINE).then(|| deadline - now);
+                ready = sched.netpoll.wait(timeout);
+                if ready.len() == 0 {
+                    continue;
+                }
+            }
+            // No P idle: all of them run, and look at the timers and the global queue themselves.
+            let p = sched.take_idle_p();
+            if p.is_none() && ready.len() != 0 {
+                netpoll::put_global_after_wait(m, ready);
+                return None;
+            }
+            return p.map(|p| Reason { p, ready });
+        }
+    }
+
+    /// A deadline was published while others may sleep: somebody awake must know of it (Go's
+    /// `wakeNetPoller`).
+    pub(crate) fn deadline_added(&self, sched: &Sched, deadline: u64) {
+        // ordering: SeqCst; pairs with the fence in `keep`: either the timekeeper sees the deadline that was
+        // published before, or its own is seen here; and with SleepFence: either an M that releases its P sees
+        // the deadline, or its P is seen here.
+        fence(Ordering::SeqCst);
+        if sched.idle.idle_ps() == 0 {
+            // Every P runs goroutines, and looks at its own timers.
+            return;
+        }
+        // ordering: Relaxed: after the fence.
+        if self.held.load(Ordering::Relaxed) == 0 {
+            sched.wake_p_if_needed();
+        // ordering: Relaxed: after the fence.
+        } else if deadline < self.until.load(Ordering::Relaxed) {
+            sched.netpoll.interrupt();
+        }
+    }
+
+    /// An M has released its P and goes to sleep, and another one has the office.
+    fn p_was_released(&self, sched: &Sched) {
+        // ordering: SeqCst; pairs with the fence in `keep`, as in `deadline_added`. A deadline that is published
+        // from now on finds an idle P.
+        fence(Ordering::SeqCst);
+        // ordering: Relaxed: after the fence.
+        if earliest(sched) < self.until.load(Ordering::Relaxed) {
+            sched.netpoll.interrupt();
+        }
+    }
+
+    /// A P was put on the idle list by somebody who does not become the timekeeper: there must be one, and it
+    /// must know the deadlines.
+    pub(crate) fn p_was_given_up(&self, sched: &Sched) {
+        if is_needed(sched) {
+            self.deadline_added(sched, earliest(sched));
+        }
+    }
+}
+
+/// Whether somebody has to sleep for the others.
+fn is_needed(sched: &Sched) -> bool {
+    !sched.stopping() && (earliest(sched) != NO_DEADLINE || sched.netpoll.has_waiters())
+}
+
+/// If no other M does so, sleeps until a deadline or an event, and then takes an idle P. `None` when there is
+/// nothing to wait for, another M keeps the time, or no P is idle any more.
+pub(crate) fn wait(m: &M) -> Option<Reason> {
+    let sched = m.sched;
+    let keeper = &sched.keeper;
+    loop {
+        // ordering: AcqRel; pairs with the swap below: one M at a time, and whoever came in vain has
+        // published its idle P, its deadlines and those who wait for the network for the one that leaves.
+        if keeper.held.swap(1, Ordering::AcqRel) != 0 {
+            keeper.p_was_released(sched);
+            return None;
+        }
+        let reason = keeper.keep(m);
+        // ordering: Relaxed: before the swap.
+        keeper.until.store(NO_DEADLINE, Ordering::Relaxed);
+        // ordering: AcqRel; pairs with the swap above.
+        keeper.held.swap(0, Ordering::AcqRel);
+        // An M that gets a P spins, and so sees to it that another M comes here after it. One that
+        // gets none must not leave while somebody needs a timekeeper that found the office taken.
+        if reason.is_some() || !is_needed(sched) || sched.idle.idle_ps() == 0 {
+            return reason;
+        }
+    }
+}
