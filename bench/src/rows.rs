@@ -19,6 +19,17 @@ pub(crate) enum Work {
         /// How many numbers the channel holds.
         capacity: u64,
     },
+    /// Clients send 64 bytes over TCP to a server in the same process and get them back; one operation is
+    /// one round trip.
+    Echo {
+        /// How many connections there are at once.
+        connections: u64,
+    },
+    /// One goroutine sleeps; one operation is one sleep.
+    Sleep {
+        /// How long each time, in microseconds.
+        micros: u64,
+    },
 }
 
 impl Work {
@@ -32,7 +43,8 @@ impl Work {
         let step = match self {
             Work::Yield => Work::yielders(procs),
             Work::Spawn { batch } => batch,
-            Work::PingPong | Work::Buffered { .. } => 1,
+            Work::Echo { connections } => connections,
+            Work::PingPong | Work::Buffered { .. } | Work::Sleep { .. } => 1,
         };
         operations.max(step) / step * step
     }
@@ -40,10 +52,15 @@ impl Work {
     /// The checksum that a complete run of `operations` reaches, and hardly any other run.
     pub(crate) fn expected_checksum(self, operations: u64) -> u64 {
         match self {
-            Work::Yield | Work::Spawn { .. } => operations,
+            Work::Yield | Work::Spawn { .. } | Work::Sleep { .. } => operations,
             // Each number comes back one larger: the sum of 1..=operations.
             Work::PingPong => operations * (operations + 1) / 2,
             Work::Buffered { .. } => operations * (operations - 1) / 2,
+            // On each connection the numbers of its rounds, from 1 on.
+            Work::Echo { connections } => {
+                let rounds = operations / connections;
+                connections * (rounds * (rounds + 1) / 2)
+            }
         }
     }
 
@@ -152,6 +169,8 @@ pub(crate) const ROWS: &[Row] = &[
     Row { name: "pingpong-2p", title: "unbuffered channel round trip, two Ps", work: Work::PingPong, measure: ELAPSED, procs: 2, operations: 500_000 },
     Row { name: "buffered-1p", title: "channel with room for 128, an item, one P", work: Work::Buffered { capacity: 128 }, measure: ELAPSED, procs: 1, operations: 4_000_000 },
     Row { name: "buffered-2p", title: "channel with room for 128, an item, two Ps", work: Work::Buffered { capacity: 128 }, measure: ELAPSED, procs: 2, operations: 4_000_000 },
+    Row { name: "echo-1000-2p", title: "TCP echo, 1000 connections, a round trip, two Ps", work: Work::Echo { connections: 1000 }, measure: ELAPSED, procs: 2, operations: 200_000 },
+    Row { name: "sleep-100us-1p", title: "sleep of 100 µs, one P", work: Work::Sleep { micros: 100 }, measure: ELAPSED, procs: 1, operations: 5_000 },
     Row { name: "record-yield", title: "cost of recording, yield, one P", work: Work::Yield, measure: Measure::RecordingCost, procs: 1, operations: 1_000_000 },
     Row { name: "record-pingpong", title: "cost of recording, channel round trip, one P", work: Work::PingPong, measure: Measure::RecordingCost, procs: 1, operations: 300_000 },
     Row { name: "tracer-off", title: "cost of the tracer while it is off, yield, one P", work: Work::Yield, measure: Measure::IdleTracer, procs: 1, operations: 4_000_000 },

@@ -5,6 +5,7 @@
 //! * a goroutine waits in `recv` of an unbuffered channel if and only if somebody else's `try_send`
 //!   succeeds, and in `send` if and only if a `try_recv` does;
 //! * each sleep is one wait;
+//! * a read waits for the network if the byte is sent only when a dump says that it waits;
 //! * a `join` waits if it begins well before the other goroutine's own last stamp;
 //! * with two Ps, goroutines that are made by one that then only spins are all stolen: each says on which
 //!   P it started.
@@ -13,6 +14,7 @@
 
 mod common;
 
+use std::io::{Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,6 +25,7 @@ use gmp_analyze::analysis::collect::Collector;
 use gmp_analyze::analysis::report::Report;
 use gmp_analyze::machine::{Cause, Outcome};
 use gmp_analyze::{input, session};
+use gmp_runtime::net::TcpStream;
 use gmp_runtime::{Runtime, channel, go, proc_id, sleep, yield_now};
 use gmp_trace::tables::Text;
 
@@ -40,6 +43,8 @@ struct Counts {
     joins_that_waited: u64,
     ready_by_goroutine: u64,
     ready_by_timer: u64,
+    network_waits: u64,
+    ready_by_netpoller: u64,
     stolen: u64,
 }
 
@@ -73,6 +78,8 @@ impl Counts {
             joins_that_waited: waits(Text::JOIN),
             ready_by_goroutine: caused(Cause::Goroutine),
             ready_by_timer: caused(Cause::Timer),
+            network_waits: waits(Text::IO_WAIT),
+            ready_by_netpoller: caused(Cause::Netpoll),
             stolen: report.steals.total().goroutines,
         }
     }
@@ -98,6 +105,12 @@ impl Counts {
                 other.ready_by_goroutine,
             ),
             ("ready by timer", self.ready_by_timer, other.ready_by_timer),
+            ("network waits", self.network_waits, other.network_waits),
+            (
+                "ready by netpoller",
+                self.ready_by_netpoller,
+                other.ready_by_netpoller,
+            ),
             ("stolen", self.stolen, other.stolen),
         ] {
             if mine != theirs && (steals || name != "stolen") {
@@ -238,6 +251,51 @@ fn waits() -> Option<Counts> {
     Some(counts)
 }
 
+/// Reads that wait for a socket: each byte is sent when the dump of all goroutines says that the reader waits
+/// for it.
+fn network_waits() -> Option<Counts> {
+    const BYTES: u64 = 40;
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut ours = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let mut theirs = TcpStream::from_std(listener.accept().unwrap().0).unwrap();
+    let got = Arc::new(AtomicU64::new(0));
+    let counter = got.clone();
+    let reader = go(move || {
+        while theirs.read(&mut [0]).unwrap() == 1 {
+            counter.fetch_add(1, Ordering::Release);
+        }
+    });
+    let mut counts = Counts {
+        made: 1,
+        ended: 1,
+        ..Counts::default()
+    };
+    for byte in 0..=BYTES {
+        while !gmp_runtime::debug::dump().contains("[IO wait") {
+            yield_now();
+            counts.yields += 1;
+        }
+        counts.network_waits += 1;
+        counts.ready_by_netpoller += 1;
+        if byte == BYTES {
+            // The end is something to wait for, too.
+            ours.shutdown(std::net::Shutdown::Both).unwrap();
+        } else {
+            ours.write_all(&[7]).unwrap();
+            while got.load(Ordering::Acquire) == byte {
+                yield_now();
+                counts.yields += 1;
+            }
+        }
+    }
+    while !reader.is_finished() {
+        yield_now();
+        counts.yields += 1;
+    }
+    reader.join().unwrap();
+    Some(counts)
+}
+
 /// Goroutines that can only be stolen: with two Ps, this one spins until the other P has run them all.
 fn steals() -> Option<Counts> {
     const MADE: u64 = 200;
@@ -290,6 +348,21 @@ fn the_report_counts_what_the_program_counts() {
 }
 
 #[test]
+fn waits_for_the_network_are_counted_exactly() {
+    for procs in [1, 2, 4] {
+        for _ in 0..RUNS {
+            let (program, report) = record(procs, network_waits).unwrap();
+            let told = Counts::of_report(&report);
+            assert_eq!(
+                program.differences(&told, false),
+                [""; 0],
+                "{procs} Ps\nprogram {program:#?}\nreport  {told:#?}"
+            );
+        }
+    }
+}
+
+#[test]
 fn forced_steals_are_counted_exactly() {
     for _ in 0..RUNS {
         let (program, report) = record(2, steals).unwrap();
@@ -308,7 +381,7 @@ fn a_planted_miscount_is_found() {
     let (program, report) = record(1, waits).unwrap();
     let told = Counts::of_report(&report);
     #[allow(clippy::type_complexity)] // names, and what each plants
-    let plants: [(&str, fn(&mut Counts)); 9] = [
+    let plants: [(&str, fn(&mut Counts)); 11] = [
         ("made", |c| c.made += 1),
         ("ended", |c| c.ended -= 1),
         ("yields", |c| c.yields += 1),
@@ -318,6 +391,8 @@ fn a_planted_miscount_is_found() {
         ("joins", |c| c.joins_that_waited += 1),
         ("ready by goroutine", |c| c.ready_by_goroutine -= 1),
         ("ready by timer", |c| c.ready_by_timer += 1),
+        ("network waits", |c| c.network_waits += 1),
+        ("ready by netpoller", |c| c.ready_by_netpoller += 1),
     ];
     for (name, plant) in plants {
         let mut wrong = program;

@@ -2,14 +2,17 @@
 
 use std::ffi::OsString;
 use std::fs::File;
+use std::io::{Read, Write};
 use std::path::Path;
 use std::process::Command;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use gmp_runtime::{JoinHandle, Runtime, channel, go, yield_now};
+use gmp_runtime::net::{TcpListener, TcpStream};
+use gmp_runtime::{JoinHandle, Runtime, channel, go, sleep, yield_now};
 use gmp_trace::Body;
 use gmp_trace::anomaly::Severity;
 
+use super::{MESSAGE, number};
 use crate::outcome::Outcome;
 use crate::rows::Work;
 
@@ -25,6 +28,8 @@ pub(super) fn run(work: Work, procs: u64, operations: u64) -> Result<Outcome, St
         Work::Spawn { batch } => spawns(batch, operations),
         Work::PingPong => pingpong(operations),
         Work::Buffered { capacity } => buffered(capacity, operations),
+        Work::Echo { connections } => echo(connections, operations),
+        Work::Sleep { micros } => sleeps(micros, operations),
     };
     // SAFETY: the programs below take no reference, guard or handle out of a thread-local, so none
     // lives across a call that may park.
@@ -148,4 +153,57 @@ fn buffered(capacity: u64, operations: u64) -> Outcome {
     let result = Outcome::since(started, operations, checksum);
     producer.join().expect("the producer panicked");
     result
+}
+
+/// Answers what comes on each connection.
+fn serve(listener: TcpListener) {
+    while let Ok((mut stream, _)) = listener.accept() {
+        go(move || {
+            let mut message = [0; MESSAGE];
+            while let Ok(length @ 1..) = stream.read(&mut message) {
+                if stream.write_all(&message[..length]).is_err() {
+                    break;
+                }
+            }
+        });
+    }
+}
+
+fn echo(connections: u64, operations: u64) -> Outcome {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("a listener has an address");
+    go(move || serve(listener));
+    let streams: Vec<_> = (0..connections)
+        .map(|_| TcpStream::connect(address).expect("the server listens"))
+        .collect();
+    let rounds = operations / connections;
+    let started = Instant::now();
+    let clients: Vec<_> = streams
+        .into_iter()
+        .map(|stream| go(move || talk(stream, rounds)))
+        .collect();
+    let checksum = sum(clients);
+    Outcome::since(started, operations, checksum)
+}
+
+fn talk(mut stream: TcpStream, rounds: u64) -> u64 {
+    let mut message = [0; MESSAGE];
+    let mut sum = 0;
+    for round in 1..=rounds {
+        message[..8].copy_from_slice(&round.to_le_bytes());
+        stream.write_all(&message).expect("the server reads");
+        stream.read_exact(&mut message).expect("the server answers");
+        sum += number(&message);
+    }
+    sum
+}
+
+fn sleeps(micros: u64, operations: u64) -> Outcome {
+    let started = Instant::now();
+    let mut checksum = 0;
+    for _ in 0..operations {
+        sleep(Duration::from_micros(micros));
+        checksum += 1;
+    }
+    Outcome::since(started, operations, checksum)
 }

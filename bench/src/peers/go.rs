@@ -35,6 +35,8 @@ impl Toolchain {
             Work::Spawn { batch } => ("spawn", batch),
             Work::PingPong => ("pingpong", 0),
             Work::Buffered { capacity } => ("bufchan", capacity),
+            Work::Echo { connections } => ("echo", connections),
+            Work::Sleep { micros } => ("sleep", micros),
         };
         let mut command = Command::new(&self.workloads);
         command

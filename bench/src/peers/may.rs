@@ -14,12 +14,15 @@ pub(super) fn run(work: Work, procs: u64, operations: u64) -> Result<Outcome, St
     let workers = usize::try_from(procs).map_err(|_| "too many workers".to_owned())?;
     ::may::config().set_workers(workers);
     let whole = go!(move || match work {
-        Work::Yield => yields(Work::yielders(procs), operations),
-        Work::Spawn { batch } => spawns(batch, operations),
-        Work::PingPong => pingpong(operations),
-        Work::Buffered { .. } => unbounded(operations),
+        Work::Yield => Ok(yields(Work::yielders(procs), operations)),
+        Work::Spawn { batch } => Ok(spawns(batch, operations)),
+        Work::PingPong => Ok(pingpong(operations)),
+        Work::Buffered { .. } => Ok(unbounded(operations)),
+        Work::Echo { .. } | Work::Sleep { .. } => Err("is not measured in this row".to_owned()),
     });
-    whole.join().map_err(|_| "a coroutine panicked".to_owned())
+    whole
+        .join()
+        .map_err(|_| "a coroutine panicked".to_owned())?
 }
 
 fn sum(handles: impl IntoIterator<Item = JoinHandle<u64>>) -> u64 {

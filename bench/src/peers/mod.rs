@@ -12,6 +12,14 @@ use crate::files;
 use crate::outcome::Outcome;
 use crate::rows::{Measure, Row, Work};
 
+/// The bytes of a message of the row about TCP.
+const MESSAGE: usize = 64;
+
+/// The number at the beginning of a message.
+fn number(message: &[u8; MESSAGE]) -> u64 {
+    u64::from_le_bytes(message[..8].try_into().expect("eight bytes"))
+}
+
 /// A runtime of the comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Peer {
@@ -60,7 +68,7 @@ impl Peer {
                  unbounded one stands in for both"
             }
             Peer::Tokio => {
-                "worker threads as many as Ps; the work runs on a worker, not on the thread that \
+                "worker threads as many as Ps; its timers have a resolution of 1 ms; the work runs on a worker, not on the thread that \
                  blocks; has no rendezvous channel, so one with room for 1 stands in"
             }
             Peer::TokioCurrentThread => "as tokio, but no thread besides the one that blocks",
@@ -73,6 +81,8 @@ impl Peer {
         match self {
             Peer::Gmp => true,
             Peer::Go => row.measure != Measure::IdleTracer,
+            // Its sockets and timers are not measured.
+            Peer::May if matches!(row.work, Work::Echo { .. } | Work::Sleep { .. }) => false,
             Peer::May | Peer::Tokio => timed,
             Peer::TokioCurrentThread => timed && row.procs == 1,
         }

@@ -1,11 +1,14 @@
 //! The rows as a program of the crate `tokio`, on either of its schedulers.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use ::tokio::io::{AsyncReadExt, AsyncWriteExt};
+use ::tokio::net::{TcpListener, TcpStream};
 use ::tokio::runtime::{Builder, Runtime};
 use ::tokio::sync::mpsc;
 use ::tokio::task::{self, JoinHandle};
 
+use super::{MESSAGE, number};
 use crate::outcome::Outcome;
 use crate::rows::Work;
 
@@ -32,6 +35,8 @@ pub(super) fn run(
             Work::Spawn { batch } => spawns(batch, operations).await,
             Work::PingPong => pingpong(operations).await,
             Work::Buffered { capacity } => buffered(capacity, operations).await,
+            Work::Echo { connections } => echo(connections, operations).await,
+            Work::Sleep { micros } => sleeps(micros, operations).await,
         }
     });
     runtime
@@ -47,6 +52,7 @@ fn build(flavor: Flavor, procs: u64) -> Result<Runtime, String> {
     let workers = usize::try_from(procs).map_err(|_| "too many workers".to_owned())?;
     builder
         .worker_threads(workers)
+        .enable_all()
         .build()
         .map_err(|error| format!("tokio does not start: {error}"))
 }
@@ -125,4 +131,65 @@ async fn buffered(capacity: u64, operations: u64) -> Outcome {
     let result = Outcome::since(started, operations, checksum);
     producer.await.expect("the producer panicked");
     result
+}
+
+/// Answers what comes on each connection.
+async fn serve(listener: TcpListener) {
+    while let Ok((mut stream, _)) = listener.accept().await {
+        task::spawn(async move {
+            let mut message = [0; MESSAGE];
+            while let Ok(length @ 1..) = stream.read(&mut message).await {
+                if stream.write_all(&message[..length]).await.is_err() {
+                    break;
+                }
+            }
+        });
+    }
+}
+
+async fn echo(connections: u64, operations: u64) -> Outcome {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("a listener has an address");
+    task::spawn(serve(listener));
+    let mut streams = Vec::new();
+    for _ in 0..connections {
+        streams.push(
+            TcpStream::connect(address)
+                .await
+                .expect("the server listens"),
+        );
+    }
+    let rounds = operations / connections;
+    let started = Instant::now();
+    let clients: Vec<_> = streams
+        .into_iter()
+        .map(|stream| task::spawn(talk(stream, rounds)))
+        .collect();
+    let checksum = sum(clients).await;
+    Outcome::since(started, operations, checksum)
+}
+
+async fn talk(mut stream: TcpStream, rounds: u64) -> u64 {
+    let mut message = [0; MESSAGE];
+    let mut sum = 0;
+    for round in 1..=rounds {
+        message[..8].copy_from_slice(&round.to_le_bytes());
+        stream.write_all(&message).await.expect("the server reads");
+        stream
+            .read_exact(&mut message)
+            .await
+            .expect("the server answers");
+        sum += number(&message);
+    }
+    sum
+}
+
+async fn sleeps(micros: u64, operations: u64) -> Outcome {
+    let started = Instant::now();
+    let mut checksum = 0;
+    for _ in 0..operations {
+        ::tokio::time::sleep(Duration::from_micros(micros)).await;
+        checksum += 1;
+    }
+    Outcome::since(started, operations, checksum)
 }
