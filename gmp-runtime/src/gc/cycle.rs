@@ -12,7 +12,7 @@ use crate::sched::g::{GState, Wait};
 use crate::sched::inject::GList;
 use crate::sched::park::{self, Waking};
 use crate::sched::refs::GRef;
-use crate::sched::{Sched, deadlock};
+use crate::sched::{Sched, critical, deadlock};
 use crate::stack::release::{Released, Releaser};
 use crate::sys::clock::{monotonic_ns, thread_cpu_ns};
 use crate::sys::memory_barrier::{self, Fences};
@@ -85,6 +85,7 @@ impl Collection {
         self.pending.load(Ordering::Acquire) != 0
     }
 
+    /// For a caller that runs no goroutine, or is in a section.
     pub(super) fn stats(&self) -> Stats {
         *self.stats.lock()
     }
@@ -95,6 +96,7 @@ impl Collection {
         if g.sched.stopping() && std::thread::panicking() {
             return;
         }
+        let _section = critical::enter_to_wait(g);
         // ordering: Relaxed: before the M of this goroutine can go to sleep, which takes the scheduler's lock.
         self.pending.fetch_add(1, Ordering::Relaxed);
         let mut waiting = self.waiting.lock();
@@ -202,6 +204,7 @@ impl Collector {
 
         let before = self.releaser.resident_stack_bytes(self.sched.stacks);
         let mut released = self.release_of_waiting(cycle);
+        self.sched.flush_idle_stacks();
         released.add(self.releaser.trim(self.sched.stacks));
         let collected = registry::collect();
         let after = self.releaser.resident_stack_bytes(self.sched.stacks);

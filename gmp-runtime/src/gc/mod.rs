@@ -20,8 +20,8 @@
 //!
 //! # What it does not give back
 //!
-//! Pages of goroutines that are runnable, that run or are in a system call; stacks that a P keeps for its next
-//! goroutines, 64 at most; the memory of goroutines themselves, some hundred bytes each; locked memory (`mlock`).
+//! Pages of goroutines that are runnable, that run or are in a system call; stacks that a P which is not
+//! idle keeps for its next goroutines, 64 at most; the memory of goroutines themselves, some hundred bytes each; locked memory (`mlock`).
 //! Where the kernel or a sandbox forbids `membarrier`, pages of waiting goroutines stay, too, and the first line
 //! of `GMPDEBUG=gctrace=1` says so.
 //!
@@ -45,6 +45,7 @@ mod tests;
 
 use std::panic::Location;
 
+use crate::sched::critical;
 use crate::sched::current::this_goroutine;
 use crate::sched::g::{Wait, WaitReason};
 
@@ -114,5 +115,7 @@ pub struct Stats {
 /// On a thread that runs no goroutine.
 #[track_caller]
 pub fn stats() -> Stats {
-    this_goroutine().sched.collection.stats()
+    let g = this_goroutine();
+    let _section = critical::enter(g);
+    g.sched.collection.stats()
 }

@@ -453,6 +453,17 @@ impl Sched {
         self.global_len() != 0 || self.procs().any(|p| !p.runq.is_empty())
     }
 
+    /// Gives the stacks that idle Ps keep back to the process.
+    pub(crate) fn flush_idle_stacks(&self) {
+        let shared = self.shared.lock();
+        let mut next = shared.idle_ps;
+        while let Some(p) = next {
+            // SAFETY: nobody holds a P of the idle list, and none leaves it while the lock is held.
+            unsafe { (*p.stacks.get()).flush(self.stacks) };
+            next = p.link.get();
+        }
+    }
+
     /// Gives the stacks that Ps keep back to the process. At the end, when no M runs.
     pub(crate) fn flush_stacks(&self) {
         for p in self.procs() {
