@@ -41,6 +41,30 @@ pub struct Tally {
     /// How long the world was stopped, from request to restart.
     pub stops: Distribution,
     stop_requested: Option<Nanos>,
+    /// Collection cycles.
+    pub collections: Collections,
+}
+
+/// Collection cycles.
+#[derive(Clone, Debug, Default)]
+pub struct Collections {
+    /// How long those took of which the trace has the beginning and the end.
+    pub cycles: Distribution,
+    /// Pages of memory that they gave back; Go's traces do not tell.
+    pub pages: u64,
+    /// How many stacks gave them, in all cycles; Go's traces do not tell.
+    pub stacks: u64,
+    begun: Option<Nanos>,
+}
+
+impl Collections {
+    fn end(&mut self, now: Nanos, pages: Option<u64>, stacks: Option<u64>) {
+        if let Some(begun) = self.begun.take() {
+            self.cycles.record(now.since(begun));
+        }
+        self.pages = self.pages.saturating_add(pages.unwrap_or(0));
+        self.stacks = self.stacks.saturating_add(stacks.unwrap_or(0));
+    }
 }
 
 /// How many goroutines were made to give up their P, by how.
@@ -129,6 +153,8 @@ impl Tally {
                     self.stops.record(event.time.since(begin));
                 }
             }
+            Body::GcBegin { .. } => self.collections.begun = Some(event.time),
+            Body::GcEnd { pages, stacks, .. } => self.collections.end(event.time, pages, stacks),
             Body::Loss { events } => self.lost = self.lost.saturating_add(events),
             _ => {}
         }

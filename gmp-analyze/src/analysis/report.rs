@@ -1,6 +1,6 @@
 //! The report: everything the collector summed up, with names, in the order in which it is shown.
 
-use super::collect::{Collector, Preempted};
+use super::collect::{Collections, Collector, Preempted};
 use super::distribution::Distribution;
 use super::findings::{self, Finding};
 use super::goroutines::Life;
@@ -201,6 +201,8 @@ pub struct Summary {
     pub timer_lateness: Distribution,
     /// How long the world was stopped.
     pub stops: Distribution,
+    /// Collection cycles.
+    pub collections: Collections,
 }
 
 impl Summary {
@@ -361,6 +363,7 @@ fn summarize(outcome: &Outcome<Collector>) -> Summary {
         lost_events: tally.lost,
         timer_lateness: tally.timer_lateness.clone(),
         stops: tally.stops.clone(),
+        collections: tally.collections.clone(),
     }
 }
 

@@ -99,6 +99,10 @@ pub(super) const SUMMARY: &[Column] = &[
     column("timer_lateness_p99", "", Unit::Time, Always, "how late they fired, 99th percentile"),
     column("stops", "", Unit::Count, Always, "times that the world was stopped"),
     column("stop_max", "", Unit::Time, Always, "the longest stop, from request to restart"),
+    column("gc_cycles", "", Unit::Count, Always, "collection cycles that began and ended in the trace"),
+    column("gc_max", "", Unit::Time, Always, "the longest of them"),
+    column("gc_pages", "", Unit::Count, Always, "pages of stacks that cycles gave back; null where the trace does not tell"),
+    column("gc_stacks", "", Unit::Count, Always, "how many stacks gave them, in all cycles; null where the trace does not tell"),
     column("lost_events", "", Unit::Count, Always, "events that the recorder lost"),
 ];
 

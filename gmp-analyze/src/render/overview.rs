@@ -47,6 +47,7 @@ pub(super) fn summary(out: &mut dyn io::Write, report: &Report, width: usize) ->
         ("queues", queues(report)),
         ("timers", timers(report)),
         ("stops", stops(report)),
+        ("collection", collections(report)),
     ];
     for (name, line) in lines {
         if let Some(line) = line {
@@ -235,5 +236,26 @@ fn stops(report: &Report) -> Option<String> {
             duration(stops.total()),
             duration(stops.max()),
         )
+    })
+}
+
+fn collections(report: &Report) -> Option<String> {
+    let collections = &report.summary.collections;
+    let cycles = &collections.cycles;
+    (cycles.count() > 0).then(|| {
+        let mut line = format!(
+            "{}, {} in all, at most {}",
+            counted(cycles.count(), "cycle"),
+            duration(cycles.total()),
+            duration(cycles.max()),
+        );
+        if !report.trace.of_go {
+            line.push_str(&format!(
+                "; gave back {} of {}",
+                counted(collections.pages, "page"),
+                counted(collections.stacks, "stack"),
+            ));
+        }
+        line
     })
 }

@@ -381,10 +381,15 @@ pub fn summary(report: &Report) -> Table {
     ];
     row.extend(of_search.map(|cell| of_runtime(report, cell)));
     let (late, stops) = (&summary.timer_lateness, &summary.stops);
+    let collections = &summary.collections;
     row.extend([
         some(late.count(), late.quantile(0.99)),
         Cell::Count(stops.count()),
         some(stops.count(), stops.max()),
+        Cell::Count(collections.cycles.count()),
+        some(collections.cycles.count(), collections.cycles.max()),
+        of_runtime(report, Cell::Count(collections.pages)),
+        of_runtime(report, Cell::Count(collections.stacks)),
         Cell::Count(summary.lost_events),
     ]);
     Table {
