@@ -7,7 +7,7 @@ use std::io::Cursor;
 use gmp_trace::anomaly::{Anomalies, AnomalyKind};
 use gmp_trace::check::{Checker, Rule};
 use gmp_trace::text::{from_text, to_text};
-use gmp_trace::{Event, open};
+use gmp_trace::{Event, Options, Reader, open};
 
 /// What a target did with its input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,8 +22,11 @@ pub enum Compared {
 pub type Target = fn(&[u8]) -> Compared;
 
 /// Every target by its name.
-pub const TARGETS: [(&str, Target); 2] =
-    [("native_text", native_text), ("order_check", order_check)];
+pub const TARGETS: [(&str, Target); 3] = [
+    ("native_text", native_text),
+    ("order_check", order_check),
+    ("go_trace", go_trace),
+];
 
 fn read(bytes: &[u8]) -> Option<(Vec<Event>, Anomalies)> {
     let mut reader = open(Cursor::new(bytes.to_vec())).ok()?;
@@ -81,6 +84,47 @@ pub fn native_text(data: &[u8]) -> Compared {
         (None, events_again.len()),
         "{anomalies:?}"
     );
+    Compared::Yes
+}
+
+/// What a reader of Go's formats gave: events, what was wrong, and the error that ended it.
+type Outcome = (Vec<Event>, Anomalies, Option<String>);
+
+fn outcome(reader: Result<Reader, gmp_trace::Error>) -> Outcome {
+    let mut reader = match reader {
+        Ok(reader) => reader,
+        Err(error) => return (Vec::new(), Anomalies::default(), Some(error.to_string())),
+    };
+    let mut events = Vec::new();
+    let end = reader.for_each_event(|event, tables| {
+        if let gmp_trace::Body::GoPark { stack, .. } = event.body {
+            assert!(stack.is_none_or(|stack| (stack.0 as usize) < tables.stack_count()));
+        }
+        events.push(*event);
+    });
+    let error = end.err().map(|error| error.to_string());
+    (events, reader.anomalies().clone(), error)
+}
+
+/// Reads `data` as a trace of Go, as a stream and as a file: both give the same. What a strict reader
+/// takes is what a tolerant one gives.
+pub fn go_trace(data: &[u8]) -> Compared {
+    if !data.starts_with(b"go 1.") {
+        return Compared::No;
+    }
+    let stream = outcome(open(Cursor::new(data.to_vec())));
+    let file = outcome(Options::new().open_at(data.to_vec()));
+    assert_eq!(stream.2, file.2, "the same end");
+    assert_eq!(stream.0.len(), file.0.len(), "as many events");
+    let differs = stream.0.iter().zip(&file.0).find(|(a, b)| a != b);
+    assert_eq!(differs, None);
+    let strict = outcome(Options::new().strict().open_at(data.to_vec()));
+    if strict.2.is_some() {
+        return Compared::No;
+    }
+    assert_eq!(stream.2, None, "only the strict reader takes it");
+    let differs = strict.0.iter().zip(&stream.0).find(|(a, b)| a != b);
+    assert_eq!((differs, strict.0.len()), (None, stream.0.len()));
     Compared::Yes
 }
 

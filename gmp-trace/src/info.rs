@@ -1,5 +1,6 @@
 //! What is known of a trace as a whole.
 
+use crate::tables::Text;
 use crate::time::Nanos;
 
 /// In which format a trace is.
@@ -20,7 +21,7 @@ pub enum TraceFormat {
 }
 
 /// A piece of a loaded file, for symbols.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LoadedModule {
     /// First address.
     pub start: u64,
@@ -28,10 +29,10 @@ pub struct LoadedModule {
     pub end: u64,
     /// Where in the file the piece begins.
     pub offset: u64,
-    /// Path of the file.
-    pub path: String,
-    /// Its build id in hexadecimal; empty where it is not known.
-    pub build_id: String,
+    /// Path of the file, in the tables of the trace.
+    pub path: Text,
+    /// Its build id in hexadecimal; [`Text::EMPTY`] where it is not known.
+    pub build_id: Text,
 }
 
 /// What is known of a trace as a whole; the counts are those of what was read so far.
@@ -58,7 +59,7 @@ pub struct TraceInfo {
     pub events: u64,
     /// Events that the recorder had no room for.
     pub lost_events: u64,
-    /// Loaded files.
+    /// Loaded files, each once; at most [`MAX_MODULES`](crate::limits::MAX_MODULES).
     pub modules: Vec<LoadedModule>,
 }
 

@@ -42,14 +42,20 @@ pub mod go;
 #[cfg(feature = "read")]
 pub mod info;
 #[cfg(feature = "read")]
+mod input;
+#[cfg(feature = "read")]
 mod native;
 #[cfg(feature = "read")]
 mod reader;
 #[cfg(feature = "read")]
 mod small;
+#[cfg(feature = "read")]
+mod tournament;
 
 #[cfg(feature = "read")]
 pub use error::Error;
 pub use event::{Body, Event};
 #[cfg(feature = "read")]
-pub use reader::{Options, Reader, open};
+pub use input::ReadAt;
+#[cfg(feature = "read")]
+pub use reader::{Options, Reader, open, open_at};

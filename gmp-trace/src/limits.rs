@@ -30,6 +30,9 @@ pub const MAX_ARGUMENTS: usize = 13;
 /// Wait slots of a block.
 pub const WAIT_SLOTS: usize = 64;
 
+/// Pieces of loaded files that a reader keeps, at most; it counts the others as bad records.
+pub const MAX_MODULES: usize = 1 << 16;
+
 /// Where the first block begins, at most.
 pub const MAX_FIRST_BLOCK: usize = MAX_BLOCK_BYTES;
 

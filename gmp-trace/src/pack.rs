@@ -6,6 +6,7 @@ use std::io::{self, Read, Write};
 use crate::anomaly::Anomalies;
 use crate::error::Error;
 use crate::header::{HEADER_BYTES, HeaderInfo, encode_with};
+use crate::input::Input;
 use crate::native::blocks::{Block, BlockState, Blocks};
 use crate::native::parse::{self, Stop};
 use crate::spec::HEADS;
@@ -32,7 +33,7 @@ pub struct Packed {
 /// When `source` is no trace or cannot be read, or `sink` cannot be written to.
 pub fn pack(source: impl Read + Send + 'static, sink: &mut impl Write) -> Result<Packed, Error> {
     let mut anomalies = Anomalies::default();
-    let (mut blocks, head) = Blocks::open(Box::new(source), &mut anomalies)?;
+    let (mut blocks, head) = Blocks::open(Input::Stream(Box::new(source)), &mut anomalies)?;
     let info = HeaderInfo {
         version: head.version,
         process_id: head.process_id,

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io::Read;
+use std::sync::Arc;
 
 use crate::anomaly::Anomalies;
 use crate::error::Error;
@@ -9,6 +10,7 @@ use crate::event::Event;
 #[cfg(feature = "go")]
 use crate::go::{self, GoReader};
 use crate::info::TraceInfo;
+use crate::input::{Input, ReadAt, read_full};
 use crate::native::NativeReader;
 use crate::tables::Tables;
 
@@ -16,17 +18,33 @@ use crate::tables::Tables;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     strict: bool,
+    one_thread: bool,
 }
 
 impl Options {
     /// Damage is counted, and what can be read is read.
     pub const fn new() -> Options {
-        Options { strict: false }
+        Options {
+            strict: false,
+            one_thread: false,
+        }
     }
 
     /// The first anomaly of severity [`Error`](crate::anomaly::Severity::Error) ends the reading.
     pub const fn strict(self) -> Options {
-        Options { strict: true }
+        Options {
+            strict: true,
+            ..self
+        }
+    }
+
+    /// Everything is read by the thread that asks for events. Else a large Go trace is decoded by
+    /// another one, where the machine has more than one processor.
+    pub const fn one_thread(self) -> Options {
+        Options {
+            one_thread: true,
+            ..self
+        }
     }
 
     /// Begins to read a trace.
@@ -35,8 +53,28 @@ impl Options {
     ///
     /// When `source` is no trace, a trace of a newer format, or ends within its header.
     pub fn open(self, source: impl Read + Send + 'static) -> Result<Reader, Error> {
+        self.open_input(Input::Stream(Box::new(source)))
+    }
+
+    /// Begins to read a trace that is a file. Of a Go trace since Go 1.22 the events stay in the file
+    /// until their turn, so that memory does not grow with a generation's events.
+    ///
+    /// # Errors
+    ///
+    /// As [`Options::open`].
+    pub fn open_at(self, file: impl ReadAt + 'static) -> Result<Reader, Error> {
+        self.open_input(Input::File(Arc::new(file)))
+    }
+
+    #[cfg(feature = "go")]
+    fn threads(self) -> bool {
+        let processors = std::thread::available_parallelism();
+        !self.one_thread && processors.is_ok_and(|n| n.get() > 1)
+    }
+
+    fn open_input(self, input: Input) -> Result<Reader, Error> {
         Ok(Reader {
-            source: Source::open(Box::new(source), self.strict)?,
+            source: Source::open(input, self)?,
             batch: Vec::new(),
             next: 0,
         })
@@ -62,35 +100,46 @@ macro_rules! either {
 }
 
 impl Source {
-    #[cfg(not(feature = "go"))]
-    fn open(source: Box<dyn Read + Send>, strict: bool) -> Result<Source, Error> {
-        Ok(Source::Native(Box::new(NativeReader::open(
-            source, strict,
-        )?)))
+    fn open(input: Input, options: Options) -> Result<Source, Error> {
+        #[cfg(feature = "go")]
+        let input = match Self::open_go(input, options)? {
+            Ok(source) => return Ok(source),
+            Err(other) => other,
+        };
+        let reader = NativeReader::open(input, options.strict)?;
+        Ok(Source::Native(Box::new(reader)))
     }
 
-    /// Looks at the first bytes to see which format it is.
+    /// Looks at the first bytes to see which format it is; gives back what is not Go's.
     #[cfg(feature = "go")]
-    fn open(mut source: Box<dyn Read + Send>, strict: bool) -> Result<Source, Error> {
-        let mut begin = Vec::with_capacity(go::HEADER_BYTES);
-        let wanted = go::HEADER_BYTES as u64;
-        if let Err(error) = (&mut source).take(wanted).read_to_end(&mut begin) {
-            return Err(Error::io(begin.len() as u64, error));
-        }
+    fn open_go(input: Input, options: Options) -> Result<Result<Source, Input>, Error> {
+        let mut begin = vec![0; go::HEADER_BYTES];
+        let (got, rest) = match input {
+            Input::File(file) => (read_full(&*file, &mut begin, 0), Input::File(file)),
+            Input::Stream(mut stream) => {
+                begin.clear();
+                let wanted = go::HEADER_BYTES as u64;
+                let got = (&mut stream).take(wanted).read_to_end(&mut begin);
+                (got, Input::Stream(stream))
+            }
+        };
+        let got = got.map_err(|error| Error::io(0, error))?;
+        begin.truncate(got);
         if !begin.is_empty() && go::probe(&begin) == go::Probe::Yes {
-            return Ok(Source::Go(Box::new(GoReader::open(
-                &begin, source, strict,
-            )?)));
+            let reader = GoReader::open(&begin, rest, options.strict, options.threads())?;
+            return Ok(Ok(Source::Go(Box::new(reader))));
         }
-        let whole = Box::new(std::io::Cursor::new(begin).chain(source));
-        Ok(Source::Native(Box::new(NativeReader::open(whole, strict)?)))
+        Ok(Err(match rest {
+            Input::Stream(rest) => Input::Stream(Box::new(std::io::Cursor::new(begin).chain(rest))),
+            file @ Input::File(_) => file,
+        }))
     }
 }
 
 /// Gives the events of a trace in the order of cause.
 ///
 /// Safe for any input: no bytes make it panic, and memory is bounded by the size of one generation
-/// and the next of the trace. What is wrong with the input is counted in [`Reader::anomalies`]; only
+/// and the next of the trace (see [`Options::open_at`] for less). What is wrong with the input is counted in [`Reader::anomalies`]; only
 /// what makes reading impossible is an [`Error`].
 pub struct Reader {
     source: Source,
@@ -180,4 +229,14 @@ impl Reader {
 /// As [`Options::open`].
 pub fn open(source: impl Read + Send + 'static) -> Result<Reader, Error> {
     Options::new().open(source)
+}
+
+/// Begins to read a trace that is a file, making the best of a damaged one; of a Go trace its events
+/// are read when their turn comes.
+///
+/// # Errors
+///
+/// As [`Options::open`].
+pub fn open_at(file: impl ReadAt + 'static) -> Result<Reader, Error> {
+    Options::new().open_at(file)
 }

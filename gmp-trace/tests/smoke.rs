@@ -155,7 +155,8 @@ fn events_come_in_the_order_of_cause_with_their_recorded_time() {
         (module.start, module.end, module.offset),
         (0x1000, 0x2000, 64)
     );
-    assert_eq!((&*module.path, &*module.build_id), ("/bin/program", ""));
+    let names = (tables.text(module.path), tables.text(module.build_id));
+    assert_eq!(names, ("/bin/program", ""));
     let kinds: Vec<_> = reader
         .anomalies()
         .iter()

@@ -14,8 +14,8 @@ use flate2::read::MultiGzDecoder;
 use gmp_trace::info::TraceFormat;
 use gmp_trace::tables::Tables;
 use gmp_trace::time::Nanos;
-use gmp_trace::{Event, Reader};
-use progress::Progress;
+use gmp_trace::{Event, ReadAt, Reader};
+use progress::{Progress, ProgressAt};
 use sniff::Kind;
 use std::ffi::OsStr;
 use std::fmt;
@@ -66,8 +66,15 @@ pub fn open(path: &OsStr, progress: bool) -> Result<Input, Error> {
         source: source.clone(),
         message,
     };
-    let (bytes, damage, _) = trace_bytes(path, progress, is_trace).map_err(fail)?;
-    match gmp_trace::open(bytes) {
+    let opened = match plain_trace(path, progress) {
+        Some(file) => (gmp_trace::open_at(file), Damage::default()),
+        None => {
+            let (bytes, damage, _) = trace_bytes(path, progress, is_trace).map_err(fail)?;
+            (gmp_trace::open(bytes), damage)
+        }
+    };
+    let (reader, damage) = opened;
+    match reader {
         Ok(reader) => Ok(Input {
             reader,
             source,
@@ -75,6 +82,24 @@ pub fn open(path: &OsStr, progress: bool) -> Result<Input, Error> {
         }),
         Err(error) => Err(fail(error.to_string())),
     }
+}
+
+/// The file at `path`, where it is a trace as it stands there: one that can be read at any place.
+/// Whatever is wrong with another one is found when it is opened as a stream.
+fn plain_trace(path: &OsStr, progress: bool) -> Option<ProgressAt> {
+    if path == "-" {
+        return None;
+    }
+    let file = File::open(path).ok()?;
+    let metadata = file.metadata().ok()?;
+    let mut first = [0; LOOKED_AT];
+    let looked = if metadata.is_file() {
+        file.read_at(&mut first, 0).ok()?
+    } else {
+        0
+    };
+    let found = sniff::kind(first.get(..looked)?);
+    is_trace(found).then(|| ProgressAt::new(file, metadata.len(), progress))
 }
 
 /// Writes the records of the trace at `path` to `out` as text, as they are in the file.

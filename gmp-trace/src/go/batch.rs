@@ -5,7 +5,9 @@ use super::numbers::{Bytes, PADDING};
 use super::spec;
 use crate::anomaly::{Anomalies, AnomalyKind};
 use crate::error::Error;
+use crate::input::ReadAt;
 use crate::native::source::Source;
+use std::sync::Arc;
 
 /// Bytes of the longest head of a batch.
 const MAX_HEAD_BYTES: usize = 2 + 4 * 10;
@@ -24,34 +26,35 @@ pub(crate) struct Head {
     length: usize,
 }
 
-/// A batch: its head, and its data with [`PADDING`] zero bytes behind.
+/// A batch: its head, and its data.
 #[derive(Debug)]
 pub(crate) struct Batch {
     pub(crate) head: Head,
-    bytes: Vec<u8>,
+    /// The type of the first event.
+    pub(crate) first: Option<u8>,
+    /// The data with [`PADDING`] zero bytes behind; nothing where it was left in the file.
+    bytes: Option<Vec<u8>>,
     /// Where its data begins in the file.
     pub(crate) offset: u64,
 }
 
 impl Batch {
-    /// The data without padding.
+    /// The data without padding; empty where it was left in the file.
     pub(crate) fn data(&self) -> &[u8] {
-        self.bytes.get(..self.len()).unwrap_or_default()
+        let bytes = self.bytes.as_deref().unwrap_or_default();
+        bytes
+            .get(..bytes.len().saturating_sub(PADDING))
+            .unwrap_or_default()
     }
 
-    /// The data with padding.
-    pub(crate) fn padded(&self) -> &[u8] {
-        &self.bytes
+    /// The data with padding; `None` where it was left in the file.
+    pub(crate) fn padded(&self) -> Option<&[u8]> {
+        self.bytes.as_deref()
     }
 
-    /// Bytes of the data.
+    /// Bytes of the data, wherever it is.
     pub(crate) fn len(&self) -> usize {
-        self.bytes.len().saturating_sub(PADDING)
-    }
-
-    /// The type of the first event.
-    pub(crate) fn first(&self) -> Option<u8> {
-        self.data().first().copied()
+        self.head.size
     }
 }
 
@@ -129,7 +132,7 @@ impl Batches {
         self.source.offset()
     }
 
-    /// The next record.
+    /// The next record. The events of threads are left in the file where they can be read later.
     ///
     /// # Errors
     ///
@@ -151,17 +154,39 @@ impl Batches {
         };
         self.source.consume(head.length);
         let data_offset = self.source.offset();
-        let mut bytes = Vec::with_capacity(head.size + PADDING);
-        let whole = self.source.take_into(head.size, &mut bytes)?;
+        let first = match head.size {
+            0 => None,
+            _ => self.source.fill(1)?.first().copied(),
+        };
+        let (whole, bytes) = if self.can_wait(&head, first) {
+            (self.source.skip(head.size)? == head.size, None)
+        } else {
+            let mut bytes = Vec::with_capacity(head.size + PADDING);
+            let whole = self.source.take_into(head.size, &mut bytes)?;
+            bytes.resize(head.size + PADDING, 0);
+            (whole, Some(bytes))
+        };
         if !whole {
             return Ok(Record::Fault(Fault::Truncated("a whole batch"), offset));
         }
-        bytes.resize(head.size + PADDING, 0);
         Ok(Record::Batch(Batch {
             head,
+            first,
             bytes,
             offset: data_offset,
         }))
+    }
+
+    /// Whether a batch holds events of a thread, which are not wanted before the generation is read.
+    fn can_wait(&self, head: &Head, first: Option<u8>) -> bool {
+        self.source.file().is_some()
+            && head.experiment.is_none()
+            && first.is_some_and(|first| spec::TIMED_ARGS[first as usize] != spec::NOT_TIMED)
+    }
+
+    /// The file of the batches that were left there.
+    pub(crate) fn file(&self) -> Option<&Arc<dyn ReadAt>> {
+        self.source.file()
     }
 
     /// The generation of the next batch, if that can be told.
@@ -230,6 +255,7 @@ fn looks_right(bytes: &[u8], now: Option<u64>) -> bool {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::input::Input;
     use crate::varint;
 
     /// Appends a batch of `data`.
@@ -242,7 +268,8 @@ pub(crate) mod tests {
     }
 
     fn batches(bytes: &[u8]) -> Batches {
-        Batches::new(Source::new(Box::new(std::io::Cursor::new(bytes.to_vec()))))
+        let stream = Box::new(std::io::Cursor::new(bytes.to_vec()));
+        Batches::new(Source::new(Input::Stream(stream)))
     }
 
     #[test]
@@ -259,7 +286,7 @@ pub(crate) mod tests {
             (first.data(), first.head.m, first.offset),
             (&b"abc"[..], 7, 5)
         );
-        assert_eq!(first.padded().len(), 3 + PADDING);
+        assert_eq!(first.padded().map(<[u8]>::len), Some(3 + PADDING));
         assert!(matches!(batches.next(), Ok(Record::EndOfGeneration)));
         assert_eq!(batches.peek_generation().expect("read"), Some(2));
         assert!(matches!(batches.next(), Ok(Record::Batch(b)) if b.head.m == u64::MAX));

@@ -1,21 +1,115 @@
-//! The events of one thread in one generation, decoded one at a time from the bytes of its batches.
+//! The events of one thread in one generation, decoded from the bytes of its batches some hundred at
+//! a time.
 
 use super::batch::Batch;
 use super::clock::Clock;
 use super::fault::Fault;
 use super::generation::ThreadBatches;
-use super::numbers::number_at;
+use super::numbers::{PADDING, number_at};
 use super::spec::{self, MAX_ARGS};
+use crate::error::Error;
+use crate::input::{ReadAt, read_full};
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// An event as it stands in the file.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RawEvent {
-    pub(crate) kind: u8,
-    /// What follows the time; as many as the kind has.
-    pub(crate) args: [u64; MAX_ARGS],
     /// In nanoseconds of the trace's clock.
     pub(crate) time: i64,
+    /// What follows the time; as many as the kind has.
+    pub(crate) args: [u64; MAX_ARGS],
+    /// Where it begins in the data of its batch.
+    pub(crate) at: u32,
+    pub(crate) kind: u8,
+}
+
+/// Bytes of the longest event: its kind, its time and its numbers.
+const MAX_EVENT_BYTES: usize = 1 + 10 * (1 + MAX_ARGS);
+
+/// Bytes of a batch that are read at once.
+const WINDOW: usize = 32 << 10;
+
+/// Some events of one batch.
+#[derive(Debug)]
+pub(crate) struct Chunk {
+    events: Box<[RawEvent]>,
+    len: usize,
+    /// Where the data of the batch begins in the file.
+    offset: u64,
+    /// What comes after the events.
+    pub(crate) then: Then,
+}
+
+/// What comes after the events of a chunk.
+#[derive(Debug)]
+pub(crate) enum Then {
+    /// Perhaps more.
+    More,
+    /// Nothing.
+    End,
+    /// Bytes that are no event at this offset; they and the rest of the batch, so many bytes, are
+    /// left out.
+    Fault(Fault, u64, u64),
+    /// What the file said.
+    Failed(Error),
+}
+
+impl Chunk {
+    /// A chunk with room for `room` events, at least one.
+    pub(crate) fn new(room: usize) -> Chunk {
+        Chunk {
+            events: vec![RawEvent::default(); room.max(1)].into(),
+            len: 0,
+            offset: 0,
+            then: Then::More,
+        }
+    }
+
+    /// The events.
+    #[inline(always)]
+    pub(crate) fn events(&self) -> &[RawEvent] {
+        self.events.get(..self.len).unwrap_or_default()
+    }
+
+    /// Where `event`, which is one of the chunk, is in the file.
+    #[inline(always)]
+    pub(crate) fn offset(&self, event: &RawEvent) -> u64 {
+        self.offset + u64::from(event.at)
+    }
+}
+
+/// Where the decoder of a generation finds batches that were left in the file.
+pub(crate) struct Window {
+    file: Option<Arc<dyn ReadAt>>,
+    bytes: Vec<u8>,
+}
+
+impl Window {
+    pub(crate) fn new(file: Option<Arc<dyn ReadAt>>) -> Window {
+        Window {
+            file,
+            bytes: Vec::new(),
+        }
+    }
+
+    /// Reads `n` bytes of the file at `offset`; they have [`PADDING`] behind.
+    fn read(&mut self, offset: u64, n: usize) -> Result<&[u8], Then> {
+        self.bytes.clear();
+        self.bytes.resize(n + PADDING, 0);
+        let Some(file) = &self.file else {
+            return Ok(&self.bytes);
+        };
+        let into = self.bytes.get_mut(..n).unwrap_or_default();
+        match read_full(&**file, into, offset) {
+            Ok(got) if got == n => Ok(&self.bytes),
+            Ok(got) => {
+                let fault = Fault::Truncated("the batch that was there before");
+                Err(Then::Fault(fault, offset + got as u64, (n - got) as u64))
+            }
+            Err(error) => Err(Then::Failed(Error::io(offset, error))),
+        }
+    }
 }
 
 /// Steps through the batches of one thread.
@@ -23,11 +117,10 @@ pub(crate) struct RawEvent {
 pub(crate) struct Cursor {
     batches: VecDeque<Batch>,
     current: Option<Batch>,
+    /// Where the next event begins in the data of the current batch.
     at: usize,
-    /// Where the data of the current batch ends.
-    end: usize,
-    event_at: usize,
-    pub(crate) event: RawEvent,
+    /// Time of the event before.
+    time: i64,
 }
 
 impl Cursor {
@@ -36,86 +129,127 @@ impl Cursor {
             batches: thread.batches,
             current: None,
             at: 0,
-            end: 0,
-            event_at: 0,
-            event: RawEvent::default(),
+            time: 0,
         }
     }
 
-    /// Where the current event is in the file.
-    pub(crate) fn offset(&self) -> u64 {
-        self.current.as_ref().map_or(0, |batch| batch.offset) + self.event_at as u64
-    }
-
-    /// Bytes of the current batch from the current event on.
-    pub(crate) fn rest_of_batch(&self) -> u64 {
-        self.end.saturating_sub(self.event_at) as u64
-    }
-
-    /// Gives up what is left of the current batch.
-    pub(crate) fn skip_batch(&mut self) {
-        self.at = self.end;
-    }
-
-    /// Decodes the next event; false at the end.
-    ///
-    /// # Errors
-    ///
-    /// The bytes are no event. [`Cursor::skip_batch`] lets the next call go on.
-    #[inline(always)]
-    pub(crate) fn advance(&mut self, clock: Clock) -> Result<bool, Fault> {
-        while self.at >= self.end {
-            if !self.next_batch(clock) {
-                return Ok(false);
+    /// Puts the next events into `chunk`: at least one, unless something is wrong or there is none.
+    pub(crate) fn fill(&mut self, chunk: &mut Chunk, clock: Clock, window: &mut Window) {
+        chunk.len = 0;
+        while let Some(batch) = self.current.take().or_else(|| self.next_batch(clock)) {
+            chunk.offset = batch.offset;
+            chunk.then = self.decode_some(&batch, chunk, clock, window);
+            if matches!(chunk.then, Then::More) && self.at < batch.len() {
+                self.current = Some(batch);
+            }
+            if chunk.len > 0 || !matches!(chunk.then, Then::More) {
+                return;
             }
         }
-        let Some(batch) = &self.current else {
-            return Ok(false);
-        };
-        let bytes = batch.padded();
-        let mut at = self.at;
-        self.event_at = at;
-        let kind = bytes.get(at).copied().unwrap_or(0);
-        at += 1;
-        let count = spec::TIMED_ARGS[kind as usize];
-        if count == spec::NOT_TIMED {
-            return Err(untimed(kind));
-        }
-        let elapsed = number_at(bytes, &mut at);
-        let event = &mut self.event;
-        let args = &mut event.args;
-        if count > 0 {
-            args[0] = number_at(bytes, &mut at);
-        }
-        if count > 1 {
-            args[1] = number_at(bytes, &mut at);
-        }
-        if count > 2 {
-            args[2] = number_at(bytes, &mut at);
-        }
-        if count > 3 {
-            args[3] = number_at(bytes, &mut at);
-        }
-        if at > self.end {
-            return Err(Fault::BadNumber("an event"));
-        }
-        event.kind = kind;
-        event.time = event.time.saturating_add(clock.nanos(elapsed));
-        self.at = at;
-        Ok(true)
+        chunk.then = Then::End;
     }
 
-    #[cold]
-    #[inline(never)]
-    fn next_batch(&mut self, clock: Clock) -> bool {
-        self.current = self.batches.pop_front();
-        let Some(batch) = &self.current else {
-            return false;
-        };
+    fn next_batch(&mut self, clock: Clock) -> Option<Batch> {
+        let batch = self.batches.pop_front()?;
         self.at = 0;
-        self.end = batch.len();
-        self.event.time = clock.nanos(batch.head.time);
-        true
+        self.time = clock.nanos(batch.head.time);
+        Some(batch)
+    }
+
+    /// Decodes events of `batch` until there are enough or no more.
+    fn decode_some(
+        &mut self,
+        batch: &Batch,
+        chunk: &mut Chunk,
+        clock: Clock,
+        window: &mut Window,
+    ) -> Then {
+        let end = batch.len();
+        while self.at < end && chunk.len < chunk.events.len() {
+            let base = self.at;
+            let decoded = match batch.padded() {
+                Some(bytes) => self.decode(bytes, 0, (end, end), chunk, clock),
+                None => {
+                    let room = (chunk.events.len() - chunk.len) * 16 + MAX_EVENT_BYTES;
+                    let n = (end - base).min(room.min(WINDOW));
+                    let bytes = match window.read(batch.offset + base as u64, n) {
+                        Ok(bytes) => bytes,
+                        Err(then) => return then,
+                    };
+                    // An event that may be cut by the window is left to the next one.
+                    let last = if base + n < end {
+                        n + 1 - MAX_EVENT_BYTES
+                    } else {
+                        n
+                    };
+                    self.decode(bytes, base, (last, n), chunk, clock)
+                }
+            };
+            if let Err(fault) = decoded {
+                let rest = (end - self.at) as u64;
+                return Then::Fault(fault, batch.offset + self.at as u64, rest);
+            }
+        }
+        Then::More
+    }
+
+    /// Decodes events of `bytes`, which are those of the batch from `base` on, as long as they begin
+    /// before `last`; they end at `end`.
+    #[inline(always)]
+    fn decode(
+        &mut self,
+        bytes: &[u8],
+        base: usize,
+        (last, end): (usize, usize),
+        chunk: &mut Chunk,
+        clock: Clock,
+    ) -> Result<(), Fault> {
+        let mut at = self.at - base;
+        let mut time = self.time;
+        let mut begins = at;
+        let mut done = 0;
+        let mut result = Ok(());
+        for event in chunk.events.get_mut(chunk.len..).unwrap_or_default() {
+            if at >= last {
+                break;
+            }
+            begins = at;
+            let kind = bytes.get(at).copied().unwrap_or(0);
+            at += 1;
+            let count = spec::TIMED_ARGS[kind as usize];
+            if count == spec::NOT_TIMED {
+                result = Err(untimed(kind));
+                break;
+            }
+            let elapsed = number_at(bytes, &mut at);
+            let args = &mut event.args;
+            if count > 0 {
+                args[0] = number_at(bytes, &mut at);
+            }
+            if count > 1 {
+                args[1] = number_at(bytes, &mut at);
+            }
+            if count > 2 {
+                args[2] = number_at(bytes, &mut at);
+            }
+            if count > 3 {
+                args[3] = number_at(bytes, &mut at);
+            }
+            if at > end {
+                result = Err(Fault::BadNumber("an event"));
+                break;
+            }
+            time = time.saturating_add(clock.nanos(elapsed));
+            event.time = time;
+            event.at = (base + begins) as u32;
+            event.kind = kind;
+            done += 1;
+            begins = at;
+        }
+        chunk.len += done;
+        self.at = base + begins;
+        self.time = time;
+        result
     }
 }
 

@@ -86,6 +86,8 @@ impl Names {
 pub(crate) struct ThreadBatches {
     pub(crate) m: u64,
     pub(crate) batches: VecDeque<Batch>,
+    /// Bytes in them.
+    pub(crate) bytes: usize,
 }
 
 /// A CPU sample; its time is in nanoseconds.
@@ -182,7 +184,7 @@ impl Loading {
             true => spec::SYNC,
             false => spec::FREQUENCY,
         };
-        let read = match batch.first() {
+        let read = match batch.first {
             Some(spec::STRINGS) => self.add_strings(&batch, tables),
             Some(spec::STACKS) => {
                 self.stack_batches.push(batch);
@@ -212,10 +214,12 @@ impl Loading {
             self.threads.push(ThreadBatches {
                 m,
                 batches: VecDeque::new(),
+                bytes: 0,
             });
             self.threads.len() - 1
         });
         if let Some(thread) = self.threads.get_mut(index) {
+            thread.bytes += batch.len();
             thread.batches.push_back(batch);
         }
     }

@@ -121,24 +121,24 @@ impl Order {
             }
             self.introduce(slot, GState::Runnable, event, out);
         }
-        let context = self.threads[thread as usize];
-        if context.p_slot == NOBODY || context.g_slot != NOBODY {
-            self.starts_nowhere(&context, out)?;
+        // Field by field: what was just written in parts is slow to read as a whole.
+        let held = &self.threads[thread as usize];
+        let (m, p) = (held.m, held.p);
+        if held.p_slot == NOBODY || held.g_slot != NOBODY {
+            self.starts_nowhere(thread, out)?;
         }
         let goroutine = &mut self.goroutines[slot as usize];
         (goroutine.status, goroutine.sequence) = (GStatus::Running, sequence);
+        let g = m.map(|_| goroutine.id);
         self.bind(thread, slot);
-        out.give(
-            event.time,
-            &self.threads[thread as usize],
-            Body::GoStart { found: None },
-        );
+        out.give_to(event.time, (m, p, g), Body::GoStart { found: None });
         self.goroutine_changed(slot);
         Ok(Step::Done)
     }
 
     #[cold]
-    fn starts_nowhere(&mut self, context: &Thread, out: &mut Out<'_>) -> Result<(), Fault> {
+    fn starts_nowhere(&mut self, thread: u32, out: &mut Out<'_>) -> Result<(), Fault> {
+        let context = self.threads[thread as usize];
         if context.m.is_none() {
             return Err(Fault::NeedsThread);
         }

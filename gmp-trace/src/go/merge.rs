@@ -5,11 +5,11 @@
 //! that has happened; it is not looked at in between.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::sync::Arc;
 
-use super::clock::Clock;
-use super::cursor::Cursor;
+use super::cursor::{Chunk, Cursor, RawEvent, Then};
 use super::fault::Fault;
+use super::feed::Feed;
 use super::generation::{Generation, Names, Sample};
 use super::order::{Order, Out, Step};
 use super::states::{Key, NOBODY, Thread};
@@ -18,6 +18,8 @@ use crate::anomaly::{Anomalies, AnomalyKind};
 use crate::error::Error;
 use crate::event::{Body, Event};
 use crate::id::{GId, MId, PId};
+use crate::input::ReadAt;
+use crate::tournament::{ABSENT, Tournament};
 
 /// Events that are made before they are given on.
 pub(crate) const BATCH: usize = 256;
@@ -37,62 +39,139 @@ pub(crate) struct Shared<'a> {
 /// A thread's part of the generation.
 #[derive(Debug)]
 struct Lane {
-    cursor: Cursor,
+    /// Events that were decoded, and the next one of them.
+    chunk: Chunk,
+    next: usize,
+    /// Time of the next event.
+    time: i64,
     /// Slot of the thread.
     thread: u32,
     waits_for: Option<Key>,
+}
+
+impl Lane {
+    /// The next event.
+    #[inline(always)]
+    fn event(&self) -> Option<&RawEvent> {
+        self.chunk.events().get(self.next)
+    }
+
+    /// Where the next event is in the file.
+    fn offset(&self) -> u64 {
+        self.event().map_or(0, |event| self.chunk.offset(event))
+    }
+
+    /// Steps over an event, where there is another one decoded.
+    #[inline(always)]
+    fn step(&mut self) -> bool {
+        self.next += 1;
+        match self.chunk.events().get(self.next) {
+            Some(event) => {
+                self.time = event.time;
+                true
+            }
+            None => false,
+        }
+    }
 }
 
 /// A generation that is being given.
 #[derive(Debug)]
 pub(crate) struct Merge {
     lanes: Vec<Lane>,
-    /// Lanes that can be looked at, by the time of their event.
-    ready: BinaryHeap<Reverse<(i64, u32)>>,
+    feed: Feed,
+    /// The lane that goes on.
+    current: Option<u32>,
+    /// Lanes that could go on, by the time of their event; that of the one that goes on may be late.
+    ready: Tournament,
     /// Lanes that wait, in the order of their time; made only when nothing else can go on.
     stuck: Vec<u32>,
     samples: std::vec::IntoIter<Sample>,
     names: Names,
-    clock: Clock,
 }
 
 impl Merge {
-    /// Makes ready to give `generation`.
+    /// Makes ready to give `generation`, whose events may be in `file`; with a thread that decodes
+    /// ahead, where `threads` allows that.
     ///
     /// # Errors
     ///
     /// A strict reader finds that the first event of a thread is none.
-    pub(crate) fn new(generation: Generation, shared: &mut Shared<'_>) -> Result<Merge, Error> {
+    pub(crate) fn new(
+        generation: Generation,
+        file: Option<Arc<dyn ReadAt>>,
+        threads: bool,
+        shared: &mut Shared<'_>,
+    ) -> Result<Merge, Error> {
+        let of_thread = |m| shared.order.thread(m);
+        let numbers = generation.threads.iter().map(|thread| thread.m);
+        let slots: Vec<u32> = numbers.map(of_thread).collect();
+        let bytes = generation.threads.iter().map(|thread| thread.bytes).sum();
+        let cursors = generation.threads.into_iter().map(Cursor::new).collect();
+        let (feed, chunks) = Feed::new(cursors, generation.clock, file, bytes, threads);
+        let lanes = slots.into_iter().zip(chunks).map(|(thread, chunk)| Lane {
+            chunk,
+            next: 0,
+            time: 0,
+            thread,
+            waits_for: None,
+        });
         let mut merge = Merge {
-            lanes: Vec::with_capacity(generation.threads.len()),
-            ready: BinaryHeap::new(),
+            ready: Tournament::new(lanes.len()),
+            lanes: lanes.collect(),
+            feed,
+            current: None,
             stuck: Vec::new(),
             samples: generation.samples.into_iter(),
             names: generation.names,
-            clock: generation.clock,
         };
-        for batches in generation.threads {
-            let thread = shared.order.thread(batches.m);
-            let lane = merge.lanes.len() as u32;
-            merge.lanes.push(Lane {
-                cursor: Cursor::new(batches),
-                thread,
-                waits_for: None,
-            });
-            merge.advance(lane, shared)?;
+        for lane in 0..merge.lanes.len() as u32 {
+            if merge.refill(lane, shared)? {
+                merge.make_ready(lane);
+            }
         }
         Ok(merge)
     }
 
-    /// Decodes the next event of `lane` and makes the lane ready.
-    fn advance(&mut self, lane: u32, shared: &mut Shared<'_>) -> Result<(), Error> {
-        let Some(place) = self.lanes.get_mut(lane as usize) else {
-            return Ok(());
-        };
-        if decode(&mut place.cursor, self.clock, shared)? {
-            self.ready.push(Reverse((place.cursor.event.time, lane)));
+    fn make_ready(&mut self, lane: u32) {
+        if let Some(place) = self.lanes.get(lane as usize) {
+            self.ready.set(lane, key(place.time));
         }
-        Ok(())
+    }
+
+    /// `lane` does not go on.
+    fn stop(&mut self, lane: u32) {
+        self.ready.set(lane, ABSENT);
+        self.current = None;
+    }
+
+    /// Gets more events for `lane`, which has used its own; returns false where there are none.
+    #[cold]
+    #[inline(never)]
+    fn refill(&mut self, lane: u32, shared: &mut Shared<'_>) -> Result<bool, Error> {
+        let Some(place) = self.lanes.get_mut(lane as usize) else {
+            return Ok(false);
+        };
+        loop {
+            match std::mem::replace(&mut place.chunk.then, Then::More) {
+                Then::More => {}
+                Then::End => return Ok(false),
+                Then::Failed(error) => return Err(error),
+                Then::Fault(fault, offset, _) if shared.order.strict => {
+                    return Err(fault.into_error(offset));
+                }
+                Then::Fault(fault, offset, rest) => {
+                    shared.anomalies.add(fault.kind(), offset, rest);
+                    shared.order.damaged = true;
+                }
+            }
+            self.feed.next(lane, &mut place.chunk);
+            place.next = 0;
+            if let Some(event) = place.chunk.events().first() {
+                place.time = event.time;
+                return Ok(true);
+            }
+        }
     }
 
     /// Gives some events; none when the generation is over.
@@ -106,28 +185,34 @@ impl Merge {
         events: &mut Vec<Event>,
     ) -> Result<(), Error> {
         while events.len() < BATCH {
-            let next = self.ready.pop();
-            let lane_time = next.map(|Reverse((time, _))| time);
-            if let Some(sample) = self.samples.as_slice().first().copied()
-                && lane_time.is_none_or(|time| sample.time < time)
-                && (next.is_some() || shared.order.waits.len() == 0)
-            {
-                self.ready.extend(next);
-                self.samples.next();
-                self.give_sample(sample, shared, events);
+            self.current = self.current.or_else(|| self.ready.first());
+            let Some(lane) = self.current else {
+                if shared.order.waits.len() > 0 {
+                    self.force(shared, events)?;
+                } else if let Some(sample) = self.samples.next() {
+                    self.give_sample(sample, shared, events);
+                } else {
+                    break;
+                }
                 continue;
-            }
-            match next {
-                Some(Reverse((_, lane))) => self.run(lane, shared, events)?,
-                None if shared.order.waits.len() > 0 => self.force(shared, events)?,
-                None => break,
+            };
+            let time = self.lanes.get(lane as usize).map_or(0, |place| place.time);
+            // A lane that goes on may be later than the first of the others.
+            let time = self.ready.first_other(lane).min(key(time));
+            let sample = self.samples.as_slice().first().copied();
+            match sample.filter(|sample| key(sample.time) < time) {
+                Some(sample) => {
+                    self.samples.next();
+                    self.give_sample(sample, shared, events);
+                }
+                None => self.run(lane, shared, events)?,
             }
         }
         Ok(())
     }
 
-    /// Gives events of `lane` until another one is earlier, it has to wait, it ends, or there are
-    /// enough.
+    /// Gives events of `lane` until another one or a sample is earlier, it has to wait, it ends, or
+    /// there are enough.
     fn run(
         &mut self,
         lane: u32,
@@ -139,56 +224,64 @@ impl Merge {
             ready,
             samples,
             names,
-            clock,
+            current,
             ..
         } = self;
         let Some(place) = lanes.get_mut(lane as usize) else {
             return Ok(());
         };
         let thread = place.thread;
-        let first_sample = samples
-            .as_slice()
-            .first()
-            .map_or(i64::MAX, |sample| sample.time);
-        let first_ready = ready.peek().map_or(i64::MAX, |&Reverse((time, _))| time);
-        let limit = first_sample.min(first_ready);
-        loop {
-            let mut out = Out {
-                events: &mut *events,
-                anomalies: &mut *shared.anomalies,
-                names,
-                words: shared.words,
-                origin: shared.origin,
-                order: &mut *shared.position,
+        let first_sample = samples.as_slice().first();
+        let first_sample = first_sample.map_or(ABSENT, |sample| key(sample.time));
+        let limit = ready.first_other(lane).min(first_sample);
+        let order = &mut *shared.order;
+        let mut latest = *shared.latest;
+        let mut out = Out {
+            events,
+            anomalies: &mut *shared.anomalies,
+            names,
+            words: shared.words,
+            origin: shared.origin,
+            order: &mut *shared.position,
+        };
+        let used_up = loop {
+            let Some(event) = place.chunk.events().get(place.next) else {
+                break true;
             };
-            shared.order.offset = place.cursor.offset();
-            match shared
-                .order
-                .advance(&place.cursor.event, thread, false, &mut out)
-            {
+            if key(event.time) > limit {
+                ready.set(lane, key(event.time));
+                *current = ready.first();
+                break false;
+            }
+            if out.events.len() >= BATCH {
+                break false;
+            }
+            order.offset = place.chunk.offset(event);
+            match order.advance(event, thread, false, &mut out) {
                 Ok(Step::Done) => {
-                    if place.cursor.event.time >= *shared.latest {
-                        *shared.latest = place.cursor.event.time;
+                    if event.time >= latest {
+                        latest = event.time;
                     } else {
-                        went_back(&place.cursor, *shared.latest, shared);
+                        went_back(latest.saturating_sub(event.time), order, &mut out);
                     }
                 }
                 Ok(Step::Wait(key)) => {
                     place.waits_for = Some(key);
-                    shared.order.wait(key, lane);
-                    return Ok(());
+                    order.wait(key, lane);
+                    ready.set(lane, ABSENT);
+                    *current = None;
+                    break false;
                 }
-                Err(fault) => refuse(fault, shared)?,
+                Err(fault) => refuse(fault, order, &mut out)?,
             }
-            if !decode(&mut place.cursor, *clock, shared)? {
-                break;
+            let more = place.step();
+            if !more || !order.waits.woken.is_empty() {
+                break !more;
             }
-            let time = place.cursor.event.time;
-            let woken = !shared.order.waits.woken.is_empty();
-            if time > limit || woken || events.len() >= BATCH {
-                ready.push(Reverse((time, lane)));
-                break;
-            }
+        };
+        *shared.latest = latest;
+        if used_up && !self.refill(lane, shared)? {
+            self.stop(lane);
         }
         self.take_woken(shared);
         Ok(())
@@ -198,8 +291,8 @@ impl Merge {
         while let Some(lane) = shared.order.waits.woken.pop() {
             if let Some(place) = self.lanes.get_mut(lane as usize) {
                 place.waits_for = None;
-                self.ready.push(Reverse((place.cursor.event.time, lane)));
             }
+            self.make_ready(lane);
         }
     }
 
@@ -212,7 +305,7 @@ impl Merge {
         let Some(place) = self.lanes.get_mut(lane as usize) else {
             return Ok(());
         };
-        let offset = place.cursor.offset();
+        let offset = place.offset();
         if shared.order.strict {
             let waiting = shared.order.waits.len();
             return Err(Fault::Stuck { waiting }.into_error(offset));
@@ -223,6 +316,9 @@ impl Merge {
         shared.anomalies.add(AnomalyKind::OrderForced, offset, 0);
         shared.order.damaged = true;
         shared.order.offset = offset;
+        let Some(event) = place.event() else {
+            return Ok(());
+        };
         let mut out = Out {
             events,
             anomalies: &mut *shared.anomalies,
@@ -231,13 +327,13 @@ impl Merge {
             origin: shared.origin,
             order: &mut *shared.position,
         };
-        let verdict = shared
-            .order
-            .advance(&place.cursor.event, place.thread, true, &mut out);
+        let verdict = shared.order.advance(event, place.thread, true, &mut out);
         if let Err(fault) = verdict {
-            refuse(fault, shared)?;
+            refuse(fault, shared.order, &mut out)?;
         }
-        self.advance(lane, shared)?;
+        if place.step() || self.refill(lane, shared)? {
+            self.make_ready(lane);
+        }
         self.take_woken(shared);
         Ok(())
     }
@@ -257,7 +353,7 @@ impl Merge {
                 .filter(|&lane| lanes[lane as usize].waits_for.is_some())
                 .collect();
             self.stuck
-                .sort_by_key(|&lane| Reverse(lanes[lane as usize].cursor.event.time));
+                .sort_by_key(|&lane| Reverse(lanes[lane as usize].time));
             if self.stuck.is_empty() {
                 return None;
             }
@@ -290,56 +386,27 @@ impl Merge {
     }
 }
 
-/// Decodes the next event; what cannot be decoded is an error, or counted with the rest of its batch.
+/// `time` among those of lanes.
 #[inline(always)]
-fn decode(cursor: &mut Cursor, clock: Clock, shared: &mut Shared<'_>) -> Result<bool, Error> {
-    match cursor.advance(clock) {
-        Ok(more) => Ok(more),
-        Err(fault) => decode_behind(fault, cursor, clock, shared),
-    }
+fn key(time: i64) -> u64 {
+    // In order, and never that of a lane which takes no part.
+    ((time as u64) ^ (1 << 63)).min(ABSENT - 1)
 }
 
+/// Counts that an event is earlier than the one that caused it, by so much.
 #[cold]
-#[inline(never)]
-fn decode_behind(
-    mut fault: Fault,
-    cursor: &mut Cursor,
-    clock: Clock,
-    shared: &mut Shared<'_>,
-) -> Result<bool, Error> {
-    loop {
-        if shared.order.strict {
-            return Err(fault.into_error(cursor.offset()));
-        }
-        shared
-            .anomalies
-            .add(fault.kind(), cursor.offset(), cursor.rest_of_batch());
-        shared.order.damaged = true;
-        cursor.skip_batch();
-        match cursor.advance(clock) {
-            Ok(more) => return Ok(more),
-            Err(next) => fault = next,
-        }
-    }
-}
-
-/// Counts that an event is earlier than the one that caused it.
-#[cold]
-fn went_back(cursor: &Cursor, latest: i64, shared: &mut Shared<'_>) {
-    let by = latest.saturating_sub(cursor.event.time);
-    shared
-        .anomalies
-        .add(AnomalyKind::ClockSkew, cursor.offset(), by.unsigned_abs());
+fn went_back(by: i64, order: &Order, out: &mut Out<'_>) {
+    out.anomalies
+        .add(AnomalyKind::ClockSkew, order.offset, by.unsigned_abs());
 }
 
 /// An event that cannot be: an error, or left out and counted.
 #[cold]
-fn refuse(fault: Fault, shared: &mut Shared<'_>) -> Result<(), Error> {
-    let offset = shared.order.offset;
-    if shared.order.strict {
-        return Err(fault.into_error(offset));
+fn refuse(fault: Fault, order: &mut Order, out: &mut Out<'_>) -> Result<(), Error> {
+    if order.strict {
+        return Err(fault.into_error(order.offset));
     }
-    shared.anomalies.add(fault.kind(), offset, 0);
-    shared.order.damaged = true;
+    out.anomalies.add(fault.kind(), order.offset, 0);
+    order.damaged = true;
     Ok(())
 }

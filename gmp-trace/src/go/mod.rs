@@ -10,7 +10,7 @@
 //! | `numbers` | numbers in base 128 |
 //! | `batch` | batches, after damage the next one |
 //! | `id_table`, `clock`, `generation` | batches that belong together, their tables |
-//! | `cursor` | events of one thread, one after the other |
+//! | `cursor`, `feed` | events of one thread, decoded ahead of the ordering |
 //! | `states`, `order`, `goroutines`, `syscalls`, `procs`, `spans` | which of them may come next |
 //! | `merge`, `v2` | events of a generation, of a trace |
 //! | `v1` | events of a trace up to Go 1.21 |
@@ -23,6 +23,7 @@ mod clock;
 mod cursor;
 pub mod experiment;
 mod fault;
+mod feed;
 mod generation;
 mod goroutines;
 mod header;
@@ -40,12 +41,11 @@ mod v1;
 mod v2;
 mod words;
 
-use std::io::Read;
-
 use crate::anomaly::{Anomalies, AnomalyKind};
 use crate::error::Error;
 use crate::event::Event;
 use crate::info::{TraceFormat, TraceInfo};
+use crate::input::Input;
 use crate::tables::Tables;
 use experiment::Allocations;
 use v1::V1;
@@ -54,7 +54,8 @@ use words::Words;
 
 pub(crate) use header::{HEADER_BYTES, Probe, probe};
 
-/// Reads a Go trace. Of one since Go 1.22 it holds one generation, and of an older one everything.
+/// Reads a Go trace. Of one since Go 1.22 it holds one generation, of which the events of a file stay
+/// there; of an older one it holds everything.
 #[derive(Debug)]
 pub(crate) struct GoReader {
     common: Common,
@@ -73,8 +74,9 @@ impl GoReader {
     /// Begins to read `source`, of which the first bytes (at most [`HEADER_BYTES`]) are `begin`.
     pub(crate) fn open(
         begin: &[u8],
-        source: Box<dyn Read + Send>,
+        source: Input,
         strict: bool,
+        threads: bool,
     ) -> Result<GoReader, Error> {
         let version = header::parse(begin)?;
         let info = TraceInfo::new(TraceFormat::Go { version: version.0 }, 0.0);
@@ -85,8 +87,12 @@ impl GoReader {
             anomalies.add(AnomalyKind::NewerVersion, 0, 0);
         }
         let format = match version.is_v1() {
-            true => Format::V1(Box::new(V1::new(begin, source, version))),
-            false => Format::V2(Box::new(V2::new(source, version, strict))),
+            true => Format::V1(Box::new(V1::new(
+                begin,
+                source.read_from(begin.len() as u64),
+                version,
+            ))),
+            false => Format::V2(Box::new(V2::new(source, version, strict, threads))),
         };
         Ok(GoReader {
             common: Common {

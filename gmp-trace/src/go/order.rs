@@ -12,7 +12,7 @@ use super::states::{GStatus, Goroutine, Index, Key, NOBODY, Proc, Sequence, Thre
 use super::words::Words;
 use crate::anomaly::Anomalies;
 use crate::event::{Body, Event};
-use crate::id::{GId, MId};
+use crate::id::{GId, MId, PId};
 use crate::tables::StackRef;
 use crate::time::Nanos;
 use std::collections::HashSet;
@@ -44,12 +44,22 @@ pub(crate) struct Out<'a> {
 impl Out<'_> {
     #[inline(always)]
     pub(crate) fn give(&mut self, time: i64, thread: &Thread, body: Body) {
+        self.give_to(time, (thread.m, thread.p, thread.g), body);
+    }
+
+    #[inline(always)]
+    pub(crate) fn give_to(
+        &mut self,
+        time: i64,
+        (m, p, g): (Option<MId>, Option<PId>, Option<GId>),
+        body: Body,
+    ) {
         self.events.push(Event {
             time: Nanos(time.saturating_sub(self.origin)),
             order: *self.order,
-            m: thread.m,
-            p: thread.p,
-            g: thread.g,
+            m,
+            p,
+            g,
             body,
         });
         *self.order += 1;
@@ -148,12 +158,12 @@ impl Order {
         slot
     }
 
-    pub(super) fn find_thread(&self, m: u64) -> Option<u32> {
+    pub(super) fn find_thread(&mut self, m: u64) -> Option<u32> {
         self.thread_index.get(m)
     }
 
     /// Looks at `event` of the thread in slot `thread`; `force` lets it through whatever it waits for.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn advance(
         &mut self,
         event: &RawEvent,
@@ -165,6 +175,19 @@ impl Order {
             spec::GO_START => self.go_start(event, thread, force, out),
             spec::GO_BLOCK | spec::GO_STOP | spec::GO_DESTROY => self.go_stops(event, thread, out),
             spec::GO_UNBLOCK => self.go_unblock(event, thread, force, out),
+            _ => self.advance_rarer(event, thread, force, out),
+        }
+    }
+
+    #[inline(never)]
+    fn advance_rarer(
+        &mut self,
+        event: &RawEvent,
+        thread: u32,
+        force: bool,
+        out: &mut Out<'_>,
+    ) -> Verdict {
+        match event.kind {
             spec::GO_CREATE | spec::GO_CREATE_BLOCKED => self.go_create(event, thread, out),
             spec::GO_SYSCALL_BEGIN => self.syscall_begin(event, thread, out),
             spec::GO_SYSCALL_END => self.syscall_end(event, thread, out),
@@ -196,7 +219,7 @@ impl Order {
 
     // ---- goroutines
 
-    pub(super) fn find_goroutine(&self, id: u64) -> Option<u32> {
+    pub(super) fn find_goroutine(&mut self, id: u64) -> Option<u32> {
         self.goroutine_index.get(id)
     }
 

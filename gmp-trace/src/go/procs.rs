@@ -31,7 +31,7 @@ impl Order {
         Ok(slot)
     }
 
-    pub(super) fn find_proc(&self, id: u64) -> Option<u32> {
+    pub(super) fn find_proc(&mut self, id: u64) -> Option<u32> {
         let slot = self.proc_index.get(id)?;
         (self.procs[slot as usize].status != PStatus::Unknown).then_some(slot)
     }

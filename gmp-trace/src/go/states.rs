@@ -137,28 +137,60 @@ pub(crate) struct Thread {
     pub(crate) g_slot: u32,
 }
 
-/// From ids to slots.
-#[derive(Debug, Default)]
+/// From ids to slots: a map, and before it the last id with each of some low bits, which most often
+/// is the one that is looked for.
+#[derive(Debug)]
 pub(crate) struct Index {
     map: HashMap<u64, u32, Folding>,
+    /// Ids with one more than their slots; 0 for none.
+    recent: Box<[(u64, u32); RECENT]>,
+}
+
+/// Places of [`Index::recent`].
+const RECENT: usize = 1 << 10;
+
+impl Default for Index {
+    fn default() -> Index {
+        Index {
+            map: HashMap::default(),
+            recent: Box::new([(0, 0); RECENT]),
+        }
+    }
 }
 
 impl Index {
     #[inline(always)]
-    pub(crate) fn get(&self, id: u64) -> Option<u32> {
-        self.map.get(&id).copied()
+    pub(crate) fn get(&mut self, id: u64) -> Option<u32> {
+        let (recent, slot) = self.recent[id as usize % RECENT];
+        if recent == id && slot != 0 {
+            return Some(slot - 1);
+        }
+        self.look_up(id)
+    }
+
+    #[inline(never)]
+    fn look_up(&mut self, id: u64) -> Option<u32> {
+        let slot = *self.map.get(&id)?;
+        self.recent[id as usize % RECENT] = (id, slot + 1);
+        Some(slot)
     }
 
     pub(crate) fn insert(&mut self, id: u64, slot: u32) {
         self.map.insert(id, slot);
+        self.recent[id as usize % RECENT] = (id, slot + 1);
     }
 
     pub(crate) fn remove(&mut self, id: u64) {
         self.map.remove(&id);
+        let recent = &mut self.recent[id as usize % RECENT];
+        if recent.0 == id {
+            *recent = (0, 0);
+        }
     }
 
     pub(crate) fn clear(&mut self) {
         self.map.clear();
+        self.recent.fill((0, 0));
     }
 }
 

@@ -1,7 +1,5 @@
 //! Reads a trace of Go 1.22 or newer: batches → generations → events in the order of cause.
 
-use std::io::Read;
-
 use super::batch::{Batch, Batches, Record};
 use super::clock::Clock;
 use super::experiment::Allocations;
@@ -15,6 +13,7 @@ use crate::anomaly::{Anomalies, AnomalyKind};
 use crate::error::Error;
 use crate::event::{Body, Event};
 use crate::info::TraceInfo;
+use crate::input::Input;
 use crate::native::source::Source;
 use crate::tables::Tables;
 use crate::time::Nanos;
@@ -34,6 +33,8 @@ pub(crate) struct Common {
 #[derive(Debug)]
 pub(crate) struct V2 {
     batches: Batches,
+    /// Whether a thread of its own may decode.
+    threads: bool,
     version: Version,
     /// The first batch of the next generation, where that is what ends a generation.
     spill: Option<Batch>,
@@ -63,11 +64,12 @@ enum End {
 
 impl V2 {
     /// A reader of what follows the header in `source`.
-    pub(crate) fn new(source: Box<dyn Read + Send>, version: Version, strict: bool) -> V2 {
+    pub(crate) fn new(source: Input, version: Version, strict: bool, threads: bool) -> V2 {
         let mut source = Source::new(source);
         source.set_offset(super::header::HEADER_BYTES as u64);
         V2 {
             batches: Batches::new(source),
+            threads,
             version,
             spill: None,
             failed: None,
@@ -221,7 +223,8 @@ impl V2 {
             position: &mut self.position,
             latest: &mut self.latest,
         };
-        self.merge = Some(Merge::new(generation, &mut shared)?);
+        let file = self.batches.file().cloned();
+        self.merge = Some(Merge::new(generation, file, self.threads, &mut shared)?);
         Ok(())
     }
 

@@ -9,6 +9,7 @@ use crate::block::{BLOCK_HEADER_BYTES, BlockKind, MARKER, field, flag, seal_chec
 use crate::error::Error;
 use crate::header::{HEADER_BYTES, HEADER_COPY_BYTES, MAGIC};
 use crate::id::{GId, MId, PId};
+use crate::input::Input;
 use crate::limits::{MAX_BLOCK_BYTES, MAX_FIRST_BLOCK, MAX_PAYLOAD_BYTES};
 use crate::native::parse::{self, RawBlock, RawHeader};
 use crate::native::source::{Source, WINDOW};
@@ -74,7 +75,7 @@ pub(crate) struct TraceHead {
 impl Blocks {
     /// Reads the file header.
     pub(crate) fn open(
-        source: Box<dyn Read + Send>,
+        source: Input,
         anomalies: &mut Anomalies,
     ) -> Result<(Blocks, TraceHead), Error> {
         let mut source = Source::new(source);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::anomaly::{Anomalies, AnomalyKind};
 use crate::info::LoadedModule;
-use crate::limits::{FIRST_STRING, MAX_STACK_FRAMES};
+use crate::limits::{FIRST_STRING, MAX_MODULES, MAX_STACK_FRAMES};
 use crate::native::blocks::Block;
 use crate::native::parse::{self, Args, Stop};
 use crate::spec::{HEADS, Kind};
@@ -101,7 +101,7 @@ impl Lookup {
                 |kind, args, tail, _| match kind {
                     Kind::Site => lookup.site(block, args, tables, anomalies),
                     Kind::Stack => lookup.stack(block, args, tail, tables, anomalies),
-                    Kind::Module => lookup.module(block, args, tables, anomalies),
+                    Kind::Module => lookup.module(block, args, anomalies),
                     _ => {}
                 },
             );
@@ -171,22 +171,20 @@ impl Lookup {
         }
     }
 
-    fn module(&mut self, block: &Block, args: &Args, tables: &Tables, anomalies: &mut Anomalies) {
+    fn module(&mut self, block: &Block, args: &Args, anomalies: &mut Anomalies) {
         let [start, end, offset, path, build_id, ..] = *args;
-        let path = tables
-            .text(self.text_or_count(path, block, anomalies))
-            .to_owned();
-        let build_id = tables
-            .text(self.text_or_count(build_id, block, anomalies))
-            .to_owned();
         let module = LoadedModule {
             start,
             end,
             offset,
-            path,
-            build_id,
+            path: self.text_or_count(path, block, anomalies),
+            build_id: self.text_or_count(build_id, block, anomalies),
         };
-        self.modules.push(module);
+        if self.modules.len() < MAX_MODULES {
+            self.modules.push(module);
+        } else {
+            anomalies.add(AnomalyKind::BadRecord, block.offset, 0);
+        }
     }
 
     fn text_or_count(&self, number: u64, block: &Block, anomalies: &mut Anomalies) -> Text {

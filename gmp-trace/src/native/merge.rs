@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 use crate::anomaly::AnomalyKind;
 use crate::block::BlockKind;
 use crate::event::Body;
+use crate::limits::MAX_MODULES;
 use crate::native::bodies::nanos;
 use crate::native::cursor::{Cursor, Environment};
 use crate::native::generation::Generation;
@@ -13,6 +14,7 @@ use crate::native::lookup::{Lookup, each_record};
 use crate::native::order::{Key, Order};
 use crate::native::step::{Shared, Who, World};
 use crate::spec::Kind;
+use crate::tournament::{ABSENT, Tournament};
 
 /// A generation that is being given.
 pub(super) struct Merge {
@@ -20,8 +22,8 @@ pub(super) struct Merge {
     /// Control blocks, until their statuses were given: they come before everything else.
     control: Option<Cursor>,
     world: World,
-    /// Cursors that can go on, by the time of their record.
-    runnable: BinaryHeap<Reverse<(u64, u32)>>,
+    /// Cursors that can go on, by the time of their record; that of the one that goes on may be late.
+    runnable: Tournament,
     /// Cursors that wait, by the time of their record, with the ticket of their wait; those with an
     /// old ticket wait no longer.
     blocked: BinaryHeap<Reverse<(u64, u32, u64)>>,
@@ -41,8 +43,12 @@ impl Merge {
             &mut shared.anomalies,
         );
         for module in std::mem::take(&mut lookup.modules) {
-            if shared.modules.insert(module.clone()) {
-                shared.info.modules.push(module);
+            if shared.info.modules.len() < MAX_MODULES {
+                if shared.modules.insert(module) {
+                    shared.info.modules.push(module);
+                }
+            } else if !shared.modules.contains(&module) {
+                shared.anomalies.add(AnomalyKind::BadRecord, 0, 0);
             }
         }
         let mut clocks = None;
@@ -85,9 +91,9 @@ impl Merge {
                 lookup,
                 order: Order::new(cursors.len()),
             },
+            runnable: Tournament::new(cursors.len()),
             cursors,
             control: Some(Cursor::new(None, generation.control)),
-            runnable: BinaryHeap::new(),
             blocked: BinaryHeap::new(),
             current: None,
             begin,
@@ -104,7 +110,7 @@ impl Merge {
             self.begin_streams(shared);
         }
         while !shared.out.is_full() {
-            if let Some(cursor) = self.current.or_else(|| self.earliest()) {
+            if let Some(cursor) = self.current.or_else(|| self.runnable.first()) {
                 self.current = Some(cursor);
                 self.run(cursor, shared);
             } else if !self.force(shared) {
@@ -117,8 +123,7 @@ impl Merge {
     fn begin_streams(&mut self, shared: &mut Shared) {
         for place in 0..self.cursors.len() as u32 {
             if self.advance(place, shared) {
-                self.runnable
-                    .push(Reverse((self.cursors[place as usize].time, place)));
+                self.make_runnable(place);
             }
         }
     }
@@ -133,9 +138,10 @@ impl Merge {
         self.cursors[cursor as usize].advance(&mut environment)
     }
 
-    /// The cursor with the earliest record that may go.
-    fn earliest(&mut self) -> Option<u32> {
-        self.runnable.pop().map(|Reverse((_, cursor))| cursor)
+    #[inline(always)]
+    fn make_runnable(&mut self, cursor: u32) {
+        let time = self.cursors[cursor as usize].time;
+        self.runnable.set(cursor, time.min(ABSENT - 1));
     }
 
     /// Nothing may go: lets the earliest record of all through. Returns false where there is none.
@@ -154,6 +160,7 @@ impl Merge {
             // A forced record never waits.
             let _ = self.world.step(source, cursor, true, shared);
             source.ready = false;
+            self.make_runnable(cursor);
             self.take_woken();
             self.current = Some(cursor);
             return true;
@@ -164,49 +171,41 @@ impl Merge {
     /// Gives events of `cursor` until another one is earlier, it has to wait, it ends, or the batch
     /// is full.
     fn run(&mut self, cursor: u32, shared: &mut Shared) {
-        let mut limit = self.limit();
+        let mut limit = self.runnable.first_other(cursor);
         shared.offset = self.cursors[cursor as usize].offset();
         while !shared.out.is_full() {
             let place = cursor as usize;
             if !self.cursors[place].ready && !self.advance(cursor, shared) {
-                self.current = None;
-                return;
+                return self.stop(cursor);
             }
             let source = &mut self.cursors[place];
             let time = source.time;
             if time > limit {
-                // The earlier one goes on, and this one takes its place in the heap.
-                if let Some(mut first) = self.runnable.peek_mut() {
-                    let Reverse((_, next)) =
-                        std::mem::replace(&mut *first, Reverse((time, cursor)));
-                    self.current = Some(next);
-                }
+                self.make_runnable(cursor);
+                self.current = self.runnable.first();
                 return;
             }
             if let Err(key) = self.world.step(source, cursor, false, shared) {
                 self.block(cursor, time, key);
-                self.current = None;
-                return;
+                return self.stop(cursor);
             }
             source.ready = false;
             if !self.world.order.woken.is_empty() {
                 self.take_woken();
-                limit = self.limit();
+                limit = self.runnable.first_other(cursor);
             }
         }
     }
 
-    #[inline]
-    fn limit(&self) -> u64 {
-        self.runnable
-            .peek()
-            .map_or(u64::MAX, |Reverse((time, _))| *time)
+    /// `cursor` does not go on.
+    fn stop(&mut self, cursor: u32) {
+        self.runnable.set(cursor, ABSENT);
+        self.current = None;
     }
 
     fn take_woken(&mut self) {
-        for cursor in self.world.order.woken.drain(..) {
-            self.runnable
-                .push(Reverse((self.cursors[cursor as usize].time, cursor)));
+        while let Some(cursor) = self.world.order.woken.pop() {
+            self.make_runnable(cursor);
         }
     }
 

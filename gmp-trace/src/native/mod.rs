@@ -28,12 +28,12 @@ mod states;
 mod step;
 
 use std::collections::HashSet;
-use std::io::Read;
 
 use crate::anomaly::Anomalies;
 use crate::error::Error;
 use crate::event::Event;
 use crate::info::{TraceFormat, TraceInfo};
+use crate::input::Input;
 use crate::native::batch::Batch;
 use crate::native::blocks::Blocks;
 use crate::native::clock::Clock;
@@ -54,7 +54,7 @@ pub(crate) struct NativeReader {
 
 impl NativeReader {
     /// Reads the file header.
-    pub(crate) fn open(source: Box<dyn Read + Send>, strict: bool) -> Result<NativeReader, Error> {
+    pub(crate) fn open(source: Input, strict: bool) -> Result<NativeReader, Error> {
         let mut anomalies = Anomalies::default();
         let (blocks, head) = Blocks::open(source, &mut anomalies)?;
         let (major, minor) = head.version;

@@ -1,8 +1,12 @@
 //! The bytes of a trace as they come: a window that is filled as far as asked, and its offset.
+//!
+//! Of a file no more is read than was asked for, and what is skipped is not read.
 
 use std::io::{self, Read};
+use std::sync::Arc;
 
 use crate::error::Error;
+use crate::input::{Input, ReadAt, read_full};
 
 /// The most that can be looked at at once.
 pub(crate) const WINDOW: usize = 128 << 10;
@@ -12,7 +16,7 @@ const AT_ONCE: usize = 64 << 10;
 
 /// A source of bytes with a window of [`WINDOW`] bytes.
 pub(crate) struct Source {
-    inner: Box<dyn Read + Send>,
+    inner: Input,
     window: Vec<u8>,
     /// The part of the window that was read and not consumed.
     start: usize,
@@ -31,7 +35,7 @@ impl std::fmt::Debug for Source {
 }
 
 impl Source {
-    pub(crate) fn new(inner: Box<dyn Read + Send>) -> Source {
+    pub(crate) fn new(inner: Input) -> Source {
         Source {
             inner,
             window: vec![0; WINDOW],
@@ -52,20 +56,26 @@ impl Source {
         while self.end - self.start < wanted.min(WINDOW) && !self.ended {
             self.window.copy_within(self.start..self.end, 0);
             (self.start, self.end) = (0, self.end - self.start);
-            self.end += self.read_into_window()?;
+            self.end += self.read_into_window(wanted.min(WINDOW))?;
         }
         Ok(&self.window[self.start..self.end])
     }
 
-    fn read_into_window(&mut self) -> Result<usize, Error> {
+    fn read_into_window(&mut self, wanted: usize) -> Result<usize, Error> {
+        let offset = self.offset + (self.end - self.start) as u64;
         let free = &mut self.window[self.end..];
-        let read = loop {
-            match self.inner.read(free) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                other => break other,
+        let read = match &mut self.inner {
+            Input::Stream(stream) => loop {
+                match stream.read(free) {
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    other => break other,
+                }
+            },
+            Input::File(file) => {
+                let wanted = wanted.saturating_sub(self.end).min(free.len());
+                read_full(&**file, &mut free[..wanted], offset)
             }
         };
-        let offset = self.offset + (self.end - self.start) as u64;
         let got = read
             .map_err(|error| Error::io(offset, error))?
             .min(free.len());
@@ -83,6 +93,19 @@ impl Source {
     /// Steps over `n` bytes or to the end; returns how many there were.
     pub(crate) fn skip(&mut self, n: usize) -> Result<usize, Error> {
         let mut left = n;
+        if let Input::File(file) = &self.inner {
+            // Whether there are as many shows at the last one.
+            let there = self.end - self.start;
+            if n > there {
+                let last = self.offset + n as u64 - 1;
+                let found = read_full(&**file, &mut [0], last);
+                if found.map_err(|error| Error::io(last, error))? == 1 {
+                    (self.start, self.end) = (0, 0);
+                    self.offset += n as u64;
+                    return Ok(n);
+                }
+            }
+        }
         while left > 0 {
             let here = self.fill(1)?.len().min(left);
             if here == 0 {
@@ -112,11 +135,23 @@ impl Source {
         if left == 0 || self.ended {
             return Ok(left == 0);
         }
-        let read = self.inner.by_ref().take(left).read_to_end(out);
+        let read = match &mut self.inner {
+            Input::Stream(stream) => stream.by_ref().take(left).read_to_end(out),
+            Input::File(file) => append(&**file, out, self.offset, left),
+        };
         let read = read.map_err(|error| Error::io(self.offset, error))? as u64;
         self.offset += read;
         self.ended = read < left;
         Ok(read == left)
+    }
+
+    /// The file behind the source, where it is one.
+    #[cfg(feature = "go")]
+    pub(crate) fn file(&self) -> Option<&Arc<dyn ReadAt>> {
+        match &self.inner {
+            Input::Stream(_) => None,
+            Input::File(file) => Some(file),
+        }
     }
 
     /// Says that the source does not begin at the beginning of the file.
@@ -124,6 +159,24 @@ impl Source {
     pub(crate) fn set_offset(&mut self, offset: u64) {
         self.offset = offset;
     }
+}
+
+/// Appends the `left` bytes of `file` at `offset` to `out`, or as many as there are.
+fn append(file: &dyn ReadAt, out: &mut Vec<u8>, offset: u64, left: u64) -> io::Result<usize> {
+    let before = out.len();
+    let mut left = left;
+    while left > 0 {
+        let at = out.len();
+        let wanted = left.min(AT_ONCE as u64) as usize;
+        out.resize(at + wanted, 0);
+        let got = read_full(file, &mut out[at..], offset + (at - before) as u64)?;
+        out.truncate(at + got);
+        left -= got as u64;
+        if got < wanted {
+            break;
+        }
+    }
+    Ok(out.len() - before)
 }
 
 #[cfg(test)]
@@ -145,9 +198,15 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_source_gives_the_same_bytes() {
+    fn a_slow_source_and_a_file_give_the_same_bytes() {
         let bytes: Vec<u8> = (0..200_000u32).map(|n| n as u8 ^ (n >> 8) as u8).collect();
-        let mut source = Source::new(Box::new(Slow(io::Cursor::new(bytes.clone()), 0)));
+        let slow = Slow(io::Cursor::new(bytes.clone()), 0);
+        gives(Source::new(Input::Stream(Box::new(slow))), &bytes);
+        let file: Arc<dyn ReadAt> = Arc::new(bytes.clone());
+        gives(Source::new(Input::File(file)), &bytes);
+    }
+
+    fn gives(mut source: Source, bytes: &[u8]) {
         assert_eq!(
             source.fill(10).map(|b| b[..10].to_vec()).ok(),
             Some(bytes[..10].to_vec())

@@ -7,6 +7,7 @@ use crate::anomaly::{Anomalies, AnomalyKind};
 use crate::error::Error;
 use crate::header::arities;
 use crate::id::{GId, MId, PId};
+use crate::input::Input;
 use crate::limits::FIRST_STRING;
 use crate::native::blocks::{Block, BlockState, Blocks};
 use crate::native::parse::{self, Args, RawRecord, Stop};
@@ -26,7 +27,7 @@ pub fn to_text(
     sink: &mut impl Write,
 ) -> Result<Anomalies, Error> {
     let mut anomalies = Anomalies::default();
-    let (mut blocks, head) = Blocks::open(Box::new(source), &mut anomalies)?;
+    let (mut blocks, head) = Blocks::open(Input::Stream(Box::new(source)), &mut anomalies)?;
     let (major, minor) = head.version;
     let mut text = format!(
         "gmp trace {major}.{minor}\nclock {}\n",

@@ -3,6 +3,7 @@
 #![allow(dead_code)] // each test uses a part of it
 
 pub(crate) mod oracle;
+pub(crate) mod shapes;
 pub(crate) mod summary;
 
 use std::io::Cursor;
