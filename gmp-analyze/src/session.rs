@@ -14,7 +14,7 @@ use std::ffi::OsStr;
 /// When the file cannot be read any further.
 pub fn run<S: Sink>(input: &mut Input, sink: S) -> Result<Outcome<S>, input::Error> {
     let mut machine = Machine::new(sink);
-    input.for_each_event(|event, _| machine.event(event))?;
+    input.read_ahead(|event| machine.event(event))?;
     Ok(machine.finish())
 }
 
@@ -45,7 +45,7 @@ pub fn checked(path: &OsStr, progress: bool) -> Result<Report, input::Error> {
     let mut input = input::open(path, progress)?;
     let mut machine = Machine::new(Collector::new(false));
     let mut checker = Checker::new();
-    input.for_each_event(|event, _| {
+    input.read_ahead(|event| {
         checker.event(event);
         machine.event(event);
     })?;

@@ -10,7 +10,7 @@ use crate::event::Event;
 #[cfg(feature = "go")]
 use crate::go::{self, GoReader};
 use crate::info::TraceInfo;
-use crate::input::{Input, ReadAt, read_full};
+use crate::input::{Input, ReadAt};
 use crate::native::NativeReader;
 use crate::tables::Tables;
 
@@ -56,8 +56,9 @@ impl Options {
         self.open_input(Input::Stream(Box::new(source)))
     }
 
-    /// Begins to read a trace that is a file. Of a Go trace since Go 1.22 the events stay in the file
-    /// until their turn, so that memory does not grow with a generation's events.
+    /// Begins to read a trace that is a file. The events stay in the file until their turn, so that
+    /// memory does not grow with a generation's events; those of compressed blocks and of Go traces
+    /// before Go 1.22 are held all the same.
     ///
     /// # Errors
     ///
@@ -115,7 +116,10 @@ impl Source {
     fn open_go(input: Input, options: Options) -> Result<Result<Source, Input>, Error> {
         let mut begin = vec![0; go::HEADER_BYTES];
         let (got, rest) = match input {
-            Input::File(file) => (read_full(&*file, &mut begin, 0), Input::File(file)),
+            Input::File(file) => {
+                let got = crate::input::read_full(&*file, &mut begin, 0);
+                (got, Input::File(file))
+            }
             Input::Stream(mut stream) => {
                 begin.clear();
                 let wanted = go::HEADER_BYTES as u64;
@@ -139,7 +143,8 @@ impl Source {
 /// Gives the events of a trace in the order of cause.
 ///
 /// Safe for any input: no bytes make it panic, and memory is bounded by the size of one generation
-/// and the next of the trace (see [`Options::open_at`] for less). What is wrong with the input is counted in [`Reader::anomalies`]; only
+/// and the next of the trace (see [`Options::open_at`] for less) and of the tables, which keep each
+/// different string, site and stack of the whole trace. What is wrong with the input is counted in [`Reader::anomalies`]; only
 /// what makes reading impossible is an [`Error`].
 pub struct Reader {
     source: Source,

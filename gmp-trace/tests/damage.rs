@@ -318,3 +318,62 @@ fn blocks_in_another_order_are_put_in_sequence() {
     assert_eq!(got.kinds(), []);
     assert_same_streams(&streams(&got.events), &streams(&whole.events), &"shuffled");
 }
+
+#[test]
+fn a_file_gives_what_a_stream_gives_damaged_or_not() {
+    let bytes = program(7, &small()).bytes;
+    let mut compared = 0;
+    for at in (0..bytes.len()).step_by(7) {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 0x10;
+        for input in [&damaged[..], &bytes[..at]] {
+            let stream = read(input);
+            let file = Options::new().open_at(input.to_vec());
+            let (Ok(stream), Ok(mut file)) = (stream, file) else {
+                continue;
+            };
+            let mut events = Vec::new();
+            file.for_each_event(|event, _| events.push(*event)).unwrap();
+            assert_same_events(&events, &stream.events, at);
+            let (of_file, of_stream) = (file.anomalies(), &stream.anomalies);
+            assert_eq!(of_file, of_stream, "{at}");
+            compared += 1;
+        }
+    }
+    assert!(compared > 300, "{compared}");
+}
+
+fn assert_same_events(got: &[Event], meant: &[Event], at: usize) {
+    let differs = got.iter().zip(meant).find(|(a, b)| a != b);
+    assert_eq!((differs, got.len()), (None, meant.len()), "{at}");
+}
+
+/// A file that cannot be read any more once it is told so.
+struct Failing(Vec<u8>, std::sync::atomic::AtomicBool);
+
+impl gmp_trace::ReadAt for Failing {
+    fn read_at(&self, into: &mut [u8], offset: u64) -> std::io::Result<usize> {
+        if self.1.load(std::sync::atomic::Ordering::SeqCst) {
+            return Err(std::io::Error::other("the disk is gone"));
+        }
+        self.0.read_at(into, offset)
+    }
+}
+
+#[test]
+fn a_file_that_fails_later_is_an_error() {
+    let config = Config {
+        events: 5000,
+        ..small()
+    };
+    let bytes = program(8, &config).bytes;
+    let file = std::sync::Arc::new(Failing(bytes, false.into()));
+    let mut reader = Options::new().open_at(file.clone()).unwrap();
+    let mut given = 0;
+    let end = reader.for_each_event(|_, _| {
+        given += 1;
+        file.1.store(true, std::sync::atomic::Ordering::SeqCst);
+    });
+    assert!(end.unwrap_err().is_io());
+    assert!(given > 0 && given < 5000, "{given}");
+}

@@ -43,7 +43,7 @@ pub(crate) fn read(path: &Path) -> Result<Outcome, String> {
     let describe = |error: gmp_trace::Error| format!("{}: {error}", path.display());
     let file = File::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let started = Instant::now();
-    let mut reader = gmp_trace::open(file).map_err(describe)?;
+    let mut reader = gmp_trace::open_at(file).map_err(describe)?;
     let mut events = 0;
     let mut starts = 0;
     reader

@@ -1,5 +1,6 @@
 //! Traces from files and standard input: opened, told apart, unpacked, read with progress.
 
+mod ahead;
 mod facts;
 mod progress;
 mod sniff;
@@ -14,7 +15,7 @@ use flate2::read::MultiGzDecoder;
 use gmp_trace::info::TraceFormat;
 use gmp_trace::tables::Tables;
 use gmp_trace::time::Nanos;
-use gmp_trace::{Event, ReadAt, Reader};
+use gmp_trace::{Event, Options, ReadAt, Reader};
 use progress::{Progress, ProgressAt};
 use sniff::Kind;
 use std::ffi::OsStr;
@@ -67,10 +68,10 @@ pub fn open(path: &OsStr, progress: bool) -> Result<Input, Error> {
         message,
     };
     let opened = match plain_trace(path, progress) {
-        Some(file) => (gmp_trace::open_at(file), Damage::default()),
+        Some(file) => (options().open_at(file), Damage::default()),
         None => {
             let (bytes, damage, _) = trace_bytes(path, progress, is_trace).map_err(fail)?;
-            (gmp_trace::open(bytes), damage)
+            (options().open(bytes), damage)
         }
     };
     let (reader, damage) = opened;
@@ -81,6 +82,15 @@ pub fn open(path: &OsStr, progress: bool) -> Result<Input, Error> {
             damage,
         }),
         Err(error) => Err(fail(error.to_string())),
+    }
+}
+
+/// Two processors are busy with reading and analysis; where there are more, one may decode for the
+/// reader.
+fn options() -> Options {
+    match std::thread::available_parallelism() {
+        Ok(processors) if processors.get() > 2 => Options::new(),
+        _ => Options::new().one_thread(),
     }
 }
 
@@ -231,6 +241,15 @@ impl Input {
         self.reader
             .for_each_event(each)
             .map_err(|error| self.failed(&error))
+    }
+
+    /// Calls `each` for every event, while another thread reads ahead.
+    ///
+    /// # Errors
+    ///
+    /// As [`Input::for_each_event`].
+    pub fn read_ahead(&mut self, each: impl FnMut(&Event)) -> Result<(), Error> {
+        ahead::for_each_event(&mut self.reader, each).map_err(|error| self.failed(&error))
     }
 
     /// How many events the trace has given.

@@ -34,18 +34,39 @@ pub(super) struct Goroutine {
 }
 
 /// The goroutines that live.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Goroutines {
     by_id: FxHashMap<u64, u32>,
+    /// By some low bits of ids, the last one that was found, with its slot; 0 is no id.
+    recent: Box<[(u64, u32); RECENT]>,
     slots: Vec<Goroutine>,
     free: Vec<u32>,
+}
+
+/// Places of [`Goroutines::recent`].
+const RECENT: usize = 1 << 10;
+
+impl Default for Goroutines {
+    fn default() -> Goroutines {
+        Goroutines {
+            by_id: FxHashMap::default(),
+            recent: Box::new([(0, 0); RECENT]),
+            slots: Vec::new(),
+            free: Vec::new(),
+        }
+    }
 }
 
 impl Goroutines {
     /// The slot of `id`; `None` where it does not live.
     #[inline]
-    pub(super) fn find(&self, id: GId) -> Option<usize> {
-        self.by_id.get(&id.get()).map(|&slot| slot as usize)
+    pub(super) fn find(&mut self, id: GId) -> Option<usize> {
+        let id = id.get();
+        let recent = &mut self.recent[id as usize % RECENT];
+        if recent.0 != id {
+            *recent = (id, *self.by_id.get(&id)?);
+        }
+        Some(recent.1 as usize)
     }
 
     /// A slot for `id`, born at `born` in `state`.
@@ -83,7 +104,9 @@ impl Goroutines {
     pub(super) fn remove(&mut self, slot: usize) {
         let goroutine = &mut self.slots[slot];
         goroutine.alive = false;
-        self.by_id.remove(&goroutine.id.get());
+        let id = goroutine.id.get();
+        self.by_id.remove(&id);
+        self.recent[id as usize % RECENT] = (0, 0);
         self.free.push(slot as u32);
     }
 

@@ -9,11 +9,12 @@ use crate::block::{BLOCK_HEADER_BYTES, BlockKind, MARKER, field, flag, seal_chec
 use crate::error::Error;
 use crate::header::{HEADER_BYTES, HEADER_COPY_BYTES, MAGIC};
 use crate::id::{GId, MId, PId};
-use crate::input::Input;
+use crate::input::{Input, ReadAt, read_full};
 use crate::limits::{MAX_BLOCK_BYTES, MAX_FIRST_BLOCK, MAX_PAYLOAD_BYTES};
 use crate::native::parse::{self, RawBlock, RawHeader};
 use crate::native::source::{Source, WINDOW};
 use crate::spec::VERSION;
+use std::sync::Arc;
 
 /// One block, its payload no longer compressed.
 #[derive(Clone, Debug)]
@@ -27,7 +28,10 @@ pub(crate) struct Block {
     pub(crate) base_time: u64,
     pub(crate) g: Option<GId>,
     pub(crate) p: Option<PId>,
+    /// Empty where it was left in the file.
     pub(crate) payload: Vec<u8>,
+    /// Bytes of the payload that were left in the file, behind the header.
+    pub(crate) left: usize,
     pub(crate) state: BlockState,
 }
 
@@ -208,13 +212,34 @@ impl Blocks {
             g: GId::new(header.g),
             p: PId::new(header.p),
             payload,
+            left: 0,
             state: BlockState::Open,
         };
         block.state = block.judge(header, (&seal, missing), anomalies);
         if block.state == BlockState::Damaged {
             block.payload = Vec::new();
         }
+        if self.leaves(header, &block) {
+            block.left = block.payload.len();
+            block.payload = Vec::new();
+        }
         Ok(Some(block))
+    }
+}
+
+impl Blocks {
+    /// Whether the payload of a block that was found whole is read again when its turn comes: the
+    /// events of a file are not held.
+    fn leaves(&self, header: &RawBlock, block: &Block) -> bool {
+        self.source.file().is_some()
+            && matches!(block.kind, BlockKind::Events | BlockKind::Samples)
+            && matches!(block.state, BlockState::Whole { .. })
+            && header.flags & flag::COMPRESSED == 0
+    }
+
+    /// The file of payloads that were left there.
+    pub(crate) fn file(&self) -> Option<&Arc<dyn ReadAt>> {
+        self.source.file()
     }
 }
 
@@ -223,6 +248,19 @@ fn has_possible_size(header: &RawBlock) -> bool {
 }
 
 impl Block {
+    /// The payload, which `file` has where it was left there. Of a file that has become shorter it
+    /// may be less.
+    pub(crate) fn payload(&mut self, file: Option<&dyn ReadAt>) -> std::io::Result<Vec<u8>> {
+        let mut payload = std::mem::take(&mut self.payload);
+        if let Some(file) = file.filter(|_| self.left > 0) {
+            payload.resize(self.left, 0);
+            let begin = self.offset + BLOCK_HEADER_BYTES as u64;
+            let got = read_full(file, &mut payload, begin)?;
+            payload.truncate(got);
+        }
+        Ok(payload)
+    }
+
     /// How far the block can be believed; a compressed payload is replaced by what it was made of.
     fn judge(
         &mut self,

@@ -1,7 +1,9 @@
 //! One stream of a generation: the records of one M's blocks, one after the other.
 
 use crate::anomaly::{Anomalies, AnomalyKind};
+use crate::error::Error;
 use crate::id::{MId, ObjectId};
+use crate::input::ReadAt;
 use crate::limits::{MAX_ARGUMENTS, WAIT_SLOTS};
 use crate::native::blocks::{Block, BlockState};
 use crate::native::lookup::Lookup;
@@ -46,6 +48,9 @@ pub(super) struct Environment<'a> {
     pub(super) arities: &'a [u8; 256],
     pub(super) lookup: &'a Lookup,
     pub(super) anomalies: &'a mut Anomalies,
+    /// Where payloads are that were left in the file, and what it said when they could not be read.
+    pub(super) file: Option<&'a dyn ReadAt>,
+    pub(super) failed: &'a mut Option<Error>,
 }
 
 /// Reads the records of one stream.
@@ -292,9 +297,21 @@ impl Cursor {
     /// Opens the next block of the stream; returns false where there is none.
     #[cold]
     fn next_block(&mut self, environment: &mut Environment<'_>) -> bool {
-        let Some(block) = self.blocks.next() else {
+        let Some(mut block) = self.blocks.next() else {
             return false;
         };
+        let payload = block.payload(environment.file).unwrap_or_else(|error| {
+            let error = Error::io(block.offset, error);
+            environment.failed.get_or_insert(error);
+            Vec::new()
+        });
+        let gone = block.left.saturating_sub(payload.len()) as u64;
+        if gone > 0 {
+            environment
+                .anomalies
+                .add(AnomalyKind::Truncated, block.offset, gone);
+            block.state = BlockState::Open;
+        }
         let missing = block.sequence.wrapping_sub(self.next_sequence);
         if missing != 0 {
             let missing = u64::from(missing);
@@ -317,7 +334,7 @@ impl Cursor {
         self.waits.clear();
         self.stack = None;
         self.events = 0;
-        (self.offset, self.state, self.payload) = (block.offset, block.state, block.payload);
+        (self.offset, self.state, self.payload) = (block.offset, block.state, payload);
         true
     }
 

@@ -134,6 +134,8 @@ impl Merge {
             arities: &shared.arities,
             lookup: &self.world.lookup,
             anomalies: &mut shared.anomalies,
+            file: shared.file.as_deref(),
+            failed: &mut shared.failed,
         };
         self.cursors[cursor as usize].advance(&mut environment)
     }
@@ -230,6 +232,8 @@ impl Merge {
                 arities: &shared.arities,
                 lookup: &self.world.lookup,
                 anomalies: &mut shared.anomalies,
+                file: shared.file.as_deref(),
+                failed: &mut shared.failed,
             };
             if !control.advance(&mut environment) {
                 return false;

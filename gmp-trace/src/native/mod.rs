@@ -42,7 +42,8 @@ use crate::native::merge::Merge;
 use crate::native::step::Shared;
 use crate::tables::Tables;
 
-/// Reads a native trace. Holds one generation and the part of the next that was read with it.
+/// Reads a native trace. Holds one generation and the part of the next that was read with it; of a
+/// file not the events of blocks that are whole, which are read again when their turn comes.
 pub(crate) struct NativeReader {
     blocks: Blocks,
     assembler: Assembler,
@@ -71,6 +72,8 @@ impl NativeReader {
             info,
             clock,
             modules: HashSet::new(),
+            file: blocks.file().cloned(),
+            failed: None,
             last_ticks: 0,
             offset: 0,
             out: Batch::new(),
@@ -97,6 +100,10 @@ impl NativeReader {
                     }
                 }
                 None => self.next_generation()?,
+            }
+            if let Some(error) = self.shared.failed.take() {
+                self.done = true;
+                return Err(error);
             }
             self.refuse_damage()?;
         }

@@ -146,7 +146,6 @@ impl Source {
     }
 
     /// The file behind the source, where it is one.
-    #[cfg(feature = "go")]
     pub(crate) fn file(&self) -> Option<&Arc<dyn ReadAt>> {
         match &self.inner {
             Input::Stream(_) => None,

@@ -1,11 +1,14 @@
 //! What one record does: first to the states, then as one or two events.
 
 use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 
 use crate::anomaly::{Anomalies, AnomalyKind};
+use crate::error::Error;
 use crate::event::{Body, Event, ExitHow, Found, PState};
 use crate::id::{GId, MId, PId};
 use crate::info::{LoadedModule, TraceInfo};
+use crate::input::ReadAt;
 use crate::native::batch::Batch;
 use crate::native::bodies::{Meaning, optional_m, p_id};
 use crate::native::clock::Clock;
@@ -27,6 +30,10 @@ pub(super) struct Shared {
     pub(super) clock: Clock,
     /// Loaded files that are in `info` already.
     pub(super) modules: HashSet<LoadedModule>,
+    /// The file in which payloads were left.
+    pub(super) file: Option<Arc<dyn ReadAt>>,
+    /// What the file said when a payload could not be read.
+    pub(super) failed: Option<Error>,
     /// Time of the last event, in units of the clock.
     pub(super) last_ticks: u64,
     /// Where the block begins whose records are given.
