@@ -1,6 +1,7 @@
 //! One trace read from its begin to its end, and what was made of it.
 
 use crate::analysis::collect::Collector;
+use crate::analysis::filter::{Filter, Only};
 use crate::analysis::report::Report;
 use crate::input::{self, Input};
 use crate::machine::{Machine, Outcome, Sink};
@@ -16,6 +17,34 @@ pub fn run<S: Sink>(input: &mut Input, sink: S) -> Result<Outcome<S>, input::Err
     let mut machine = Machine::new(sink);
     input.read_ahead(|event| machine.event(event))?;
     Ok(machine.finish())
+}
+
+/// Gives `sink` what is left of `input`, of goroutines only what `filter` takes.
+///
+/// # Errors
+///
+/// As [`run`].
+pub fn run_filtered<S: Sink>(
+    input: &mut Input,
+    filter: &Filter,
+    sink: S,
+) -> Result<Outcome<S>, input::Error> {
+    if filter.is_everything() {
+        return run(input, sink);
+    }
+    let mut machine = Machine::new(Only::new(filter.clone(), sink));
+    input.for_each_event(|event, tables| {
+        machine.sink_mut().learn(event, tables);
+        machine.event(event);
+    })?;
+    let outcome = machine.finish();
+    Ok(Outcome {
+        sink: outcome.sink.into_sink(),
+        begin: outcome.begin,
+        end: outcome.end,
+        counts: outcome.counts,
+        peak_goroutines: outcome.peak_goroutines,
+    })
 }
 
 /// The report on the trace at `path`; `lives` asks for the list of every goroutine, `progress` for

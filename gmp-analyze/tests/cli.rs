@@ -478,3 +478,19 @@ fn a_build_without_sql_says_how_to_get_it() {
     let tables = out(&run(&["query", "--tables"]));
     assert!(tables.contains("g_spans") && tables.contains("latency_ns"));
 }
+
+/// A line that is too long to keep is not cut in silence.
+#[test]
+fn captured_lines_that_are_too_long_are_told_of() {
+    let line = "SCHED 0ms: gomaxprocs=2 idleprocs=1 threads=3 spinningthreads=0 idlethreads=1 runqueue=0 [0 0]";
+    let long = "x".repeat((1 << 20) + 1);
+    for (name, text, told) in [
+        ("whole.log", format!("{line}\nshort\n"), false),
+        ("long.log", format!("{line}\n{long}\n"), true),
+    ] {
+        let output = run(&["schedtrace", &file(name, text.as_bytes())]);
+        assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+        let says = err(&output).contains("1 line longer than 1 MiB, cut there");
+        assert_eq!(says, told, "{}", err(&output));
+    }
+}

@@ -7,6 +7,7 @@ use common::expected::{compare, made};
 use common::{Script, p};
 use gmp_analyze::analysis::breakdown::{Breakdown, By, LatencyTable};
 use gmp_analyze::analysis::collect::Collector;
+use gmp_analyze::analysis::filter::Filter;
 use gmp_analyze::analysis::names::plain_function;
 use gmp_analyze::analysis::report::Report;
 use gmp_analyze::analysis::timeline::{Chart, Colour, Lanes, Options, Paint, Timeline};
@@ -16,6 +17,7 @@ use gmp_analyze::machine::{GoroutineState, Machine, Outcome, ProcState, Sink};
 use gmp_analyze::plot;
 use gmp_analyze::render::breakdown;
 use gmp_analyze::render::text::Layout;
+use gmp_analyze::session;
 use gmp_trace::event::{Found, StealFrom};
 use gmp_trace::tables::{Tables, Text};
 use gmp_trace::time::Nanos;
@@ -255,6 +257,69 @@ fn windows_of_latency_cut_without_loss() {
         assert_eq!(latency, whole.latency.total(), "{name}");
     }
     assert!(checked >= 9, "{checked}");
+}
+
+/// A filter leaves the rows of those that it takes as they are, and takes away all others.
+#[test]
+fn filters_leave_what_they_take_as_it_is() {
+    let (mut kept, mut gone) = (0, 0);
+    for (name, bytes) in made() {
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("filter-{name}.gmpt"));
+        std::fs::write(&path, bytes).expect("written");
+        let read = |conditions: &[&str]| {
+            let conditions: Vec<_> = conditions
+                .iter()
+                .map(|text| text.parse().expect("a condition"))
+                .collect();
+            let mut input = gmp_analyze::input::open(path.as_os_str(), false).expect("a trace");
+            let sink = (
+                Breakdown::new(By::Goroutine, Window::WHOLE),
+                Timeline::new(options(Lanes::Procs, Colour::Group)),
+            );
+            let filter = Filter::new(&conditions);
+            let outcome = session::run_filtered(&mut input, &filter, sink).expect("read");
+            let (latency, timeline) = outcome.sink;
+            let chart = timeline.finish(outcome.end, input.tables());
+            (latency.finish(input.tables()), chart)
+        };
+        let (whole, whole_chart) = read(&[]);
+        let (part, chart) = read(&["function=worker"]);
+        let figures = |table: &LatencyTable, wanted: bool| {
+            let rows = table.rows.iter();
+            let rows = rows.filter(|row| row.name.function.contains("worker") == wanted);
+            rows.map(|row| {
+                let totals = row
+                    .states
+                    .each_ref()
+                    .map(|state| (state.count(), state.total()));
+                (row.goroutine, row.name.clone(), totals)
+            })
+            .collect::<Vec<_>>()
+        };
+        assert_eq!(figures(&part, true), figures(&whole, true), "{name}");
+        assert_eq!(figures(&part, false), [], "{name}");
+        kept += figures(&part, true).len();
+        gone += figures(&whole, false).len();
+        assert!(part.latency.count() > 0 && part.latency.count() < whole.latency.count());
+        // Ps stay whole; only what ran on them loses its name.
+        assert_eq!(chart.busy, whole_chart.busy, "{name}");
+        assert_eq!(chart.queues.is_some(), whole_chart.queues.is_some());
+        let running = |chart: &Chart| {
+            chart.states[GoroutineState::Running as usize]
+                .iter()
+                .sum::<i64>()
+        };
+        assert!(
+            running(&chart) < running(&whole_chart) && running(&chart) > 0,
+            "{name}"
+        );
+        let one = part.rows[0].goroutine.expect("a goroutine");
+        let (single, _) = read(&[&format!("goroutine={one}"), "function=worker"]);
+        assert_eq!(single.rows.len(), 1, "{name}");
+        assert_eq!(single.rows[0].goroutine, Some(one));
+        assert_eq!(read(&["function=no such function"]).0.rows.len(), 0);
+    }
+    assert!(kept > 10 && gone > 10, "{kept} kept, {gone} gone");
 }
 
 /// The queues hold those who are runnable, and no more.
@@ -628,6 +693,33 @@ fn commands_write_files_and_say_what_is_missing() {
             &["latency", "small.gmpt", "--from", "1h"],
             0,
             "nothing is in the range",
+        ),
+        (
+            &["latency", "small.gmpt", "--filter", "function=worker"],
+            0,
+            "",
+        ),
+        (
+            &["latency", "small.gmpt", "--filter", "function=none"],
+            0,
+            "no goroutine to show",
+        ),
+        (
+            &[
+                "flamegraph",
+                "small.gmpt",
+                "--filter",
+                "goroutine=2",
+                "-o",
+                "e.svg",
+            ],
+            0,
+            "",
+        ),
+        (
+            &["timeline", "small.gmpt", "--filter", "p=2", "-o", "e.svg"],
+            2,
+            "expected function=, made_at= or goroutine=",
         ),
         (
             &["latency", "small.gmpt", "--from", "2ms", "--to", "1ms"],

@@ -521,7 +521,7 @@ fn columns_have_the_types_of_the_schema() {
                     Value::Text(_) => column.unit == Unit::Text,
                     Value::Flag(_) => column.unit == Unit::Flag,
                     Value::Integer(_) => column.unit.sql_type() == "BIGINT",
-                    Value::Number(_) => false,
+                    Value::Number(_) | Value::List(_) => false,
                 };
                 assert!(fits, "{}.{}: {value:?}", table.name(), column.name);
                 values += 1;
@@ -627,6 +627,15 @@ fn odd_values_are_shown() {
         ["1.5", "a\u{FFFD}", "false", "-", "9223372036854775807"]
     );
     assert_eq!(lines[2], "(1 row)");
+    // All of a list, however long.
+    let listed = "SELECT ARRAY_AGG(goroutine) AS list FROM goroutines";
+    let answer = ask_for(&path, listed, Window::WHOLE, MOST_ROWS).expect("room");
+    let goroutines = whole(&rows(&path, "SELECT COUNT(*) FROM goroutines")[0][0]);
+    let mut out = Vec::new();
+    render::csv(&mut out, &answer).expect("a vector");
+    let text = String::from_utf8(out).expect("UTF-8");
+    assert_eq!(text.split(", ").count() as i64, goroutines);
+    assert!(goroutines > 50, "{goroutines}");
     // More rows than text shows.
     let many = "SELECT goroutine FROM g_spans";
     let answer = ask_for(&path, many, Window::WHOLE, MOST_ROWS).expect("room");

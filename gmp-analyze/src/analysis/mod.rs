@@ -5,6 +5,7 @@ pub mod blocking;
 pub mod breakdown;
 pub mod collect;
 pub mod distribution;
+pub mod filter;
 pub mod findings;
 pub mod goroutines;
 pub mod groups;

@@ -1,5 +1,6 @@
 //! What can be said on the command line. Parsing does nothing else.
 
+use crate::analysis::filter::Condition;
 use crate::analysis::findings::RULES;
 use crate::analysis::stacks::StackKind;
 use crate::flame::By;
@@ -106,6 +107,9 @@ pub(super) struct TimelineArgs {
     #[command(flatten)]
     pub(super) range: RangeArgs,
 
+    #[command(flatten)]
+    pub(super) filter: FilterArgs,
+
     /// Width of the picture in pixels.
     #[arg(long, value_name = "PIXELS", default_value_t = 1400, value_parser = clap::value_parser!(u32).range(300..=8000))]
     pub(super) width: u32,
@@ -128,6 +132,9 @@ pub(super) struct LatencyArgs {
 
     #[command(flatten)]
     pub(super) range: RangeArgs,
+
+    #[command(flatten)]
+    pub(super) filter: FilterArgs,
 
     /// One JSON document: times in nanoseconds.
     #[arg(long, conflicts_with = "csv")]
@@ -213,6 +220,16 @@ pub(super) struct RangeArgs {
     pub(super) to: Option<Nanos>,
 }
 
+/// Which goroutines.
+#[derive(Debug, ClapArgs)]
+pub(super) struct FilterArgs {
+    /// Only goroutines with this start function (function=TEXT is a part of its name), made at this place
+    /// (made_at=main.rs:7) or with this number (goroutine=7); Ps and threads stay whole. Of several of one
+    /// kind one has to hold, of several kinds all.
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(super) filter: Vec<Condition>,
+}
+
 #[derive(Debug, ClapArgs)]
 pub(super) struct FlamegraphArgs {
     #[command(flatten)]
@@ -241,6 +258,9 @@ pub(super) struct FlamegraphArgs {
 
     #[command(flatten)]
     pub(super) range: RangeArgs,
+
+    #[command(flatten)]
+    pub(super) filter: FilterArgs,
 
     /// Frames beyond this depth become one.
     #[arg(long, value_name = "N", default_value = "512",

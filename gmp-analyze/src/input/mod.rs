@@ -67,22 +67,11 @@ pub fn open(path: &OsStr, progress: bool) -> Result<Input, Error> {
         source: source.clone(),
         message,
     };
-    let opened = match plain_trace(path, progress) {
-        Some(file) => (options().open_at(file), Damage::default()),
-        None => {
-            let (bytes, damage, _) = trace_bytes(path, progress, is_trace).map_err(fail)?;
-            (options().open(bytes), damage)
-        }
-    };
-    let (reader, damage) = opened;
-    match reader {
-        Ok(reader) => Ok(Input {
-            reader,
-            source,
-            damage,
-        }),
-        Err(error) => Err(fail(error.to_string())),
+    if let Some(file) = plain_trace(path, progress) {
+        return Input::new(options().open_at(file), source, Damage::default());
     }
+    let (bytes, damage, _) = trace_bytes(path, progress, is_trace).map_err(fail)?;
+    Input::new(options().open(bytes), source, damage)
 }
 
 /// Two processors are busy with reading and analysis; where there are more, one may decode for the
@@ -232,6 +221,24 @@ fn look(bytes: &mut dyn Read) -> Result<Vec<u8>, String> {
 }
 
 impl Input {
+    fn new(
+        reader: Result<Reader, gmp_trace::Error>,
+        source: String,
+        damage: Damage,
+    ) -> Result<Input, Error> {
+        match reader {
+            Ok(reader) => Ok(Input {
+                reader,
+                source,
+                damage,
+            }),
+            Err(error) => Err(Error {
+                source,
+                message: error.to_string(),
+            }),
+        }
+    }
+
     /// Calls `each` for every event, with the tables that it refers to.
     ///
     /// # Errors

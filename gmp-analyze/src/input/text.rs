@@ -58,14 +58,7 @@ pub fn open_trace_or_text(path: &OsStr, progress: bool) -> Result<Opened, Error>
             cut: 0,
         }));
     }
-    match gmp_trace::open(bytes) {
-        Ok(reader) => Ok(Opened::Trace(Box::new(Input {
-            reader,
-            source,
-            damage,
-        }))),
-        Err(error) => Err(fail(error.to_string())),
-    }
+    Input::new(gmp_trace::open(bytes), source, damage).map(|input| Opened::Trace(Box::new(input)))
 }
 
 /// Kinds that may have lines: a log may have colours in it or begin with a bracket.

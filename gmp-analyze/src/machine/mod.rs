@@ -115,6 +115,11 @@ impl<S: Sink> Machine<S> {
         &self.sink
     }
 
+    /// The sink, to be told what events do not say.
+    pub fn sink_mut(&mut self) -> &mut S {
+        &mut self.sink
+    }
+
     /// The next event. The events before it in the order of cause have been given.
     pub fn event(&mut self, event: &Event) {
         if event.time.0.unsigned_abs() > LARGEST_TIME {
@@ -140,13 +145,9 @@ impl<S: Sink> Machine<S> {
         }
         match event.body {
             Body::GoCreate {
-                child,
-                site,
-                stack,
-                start_stack,
-                runnable,
+                child, runnable, ..
             } => {
-                let made_at = Place::of(site, start_stack.or(stack));
+                let made_at = Place::of_birth(event).unwrap_or(Place::Unknown);
                 self.goroutine_made(child, made_at, runnable, event);
             }
             Body::GoStart { found } => self.goroutine_starts(thread, found, event),
@@ -346,7 +347,6 @@ impl<S: Sink> Machine<S> {
             reason,
             object,
             site,
-            created_at,
             creator,
             stack,
             ..
@@ -385,7 +385,7 @@ impl<S: Sink> Machine<S> {
                 slot
             }
             None => {
-                let made_at = Place::of(created_at, None);
+                let made_at = Place::of_birth(event).unwrap_or(Place::Unknown);
                 self.born(
                     goroutine,
                     creator,

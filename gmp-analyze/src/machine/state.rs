@@ -3,6 +3,7 @@
 
 use gmp_trace::event::Waker;
 use gmp_trace::tables::{SiteRef, StackRef};
+use gmp_trace::{Body, Event};
 
 macro_rules! states {
     ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $text:literal,)* }) => {
@@ -162,6 +163,21 @@ impl Place {
             (Some(site), _) => Place::Site(site),
             (None, Some(stack)) => Place::Stack(stack),
             (None, None) => Place::Unknown,
+        }
+    }
+
+    /// Where the goroutine was made whose creation or status `event` tells of; `None` for other events.
+    #[inline]
+    pub fn of_birth(event: &Event) -> Option<Place> {
+        match event.body {
+            Body::GoCreate {
+                site,
+                stack,
+                start_stack,
+                ..
+            } => Some(Place::of(site, start_stack.or(stack))),
+            Body::GoStatus { created_at, .. } => Some(Place::of(created_at, None)),
+            _ => None,
         }
     }
 }

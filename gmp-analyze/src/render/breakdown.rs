@@ -1,7 +1,7 @@
 //! What `latency` prints: durations of states as text, JSON and CSV, and bins of histograms as CSV.
 
 use super::columns::{column, with_percentiles};
-use super::json::{Facts, SCHEMA};
+use super::json::{Facts, Rows, SCHEMA};
 use super::sections::{name_cells, percentile_note, percentiles};
 use super::table::{Cell, Column, Show, Table, Unit};
 use super::text::{self, Layout};
@@ -174,22 +174,6 @@ impl Serialize for Document<'_> {
         map.serialize_entry("by", self.by)?;
         map.serialize_entry(self.table.name, &Rows(&self.table))?;
         map.end()
-    }
-}
-
-struct Rows<'a>(&'a Table);
-
-impl Serialize for Rows<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.rows.iter().map(|row| OneRow(self.0, row)))
-    }
-}
-
-struct OneRow<'a>(&'a Table, &'a [Cell]);
-
-impl Serialize for OneRow<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0.fields(self.1))
     }
 }
 

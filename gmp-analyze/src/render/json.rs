@@ -2,11 +2,11 @@
 //! [`sections`].
 
 use super::sections;
-use super::table::{Field, Table};
+use super::table::{Cell, Field, Table};
 use crate::analysis::findings::{Evidence, Finding, Value};
 use crate::analysis::report::{GoroutineRow, Report};
 use crate::input::TraceFacts;
-use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
+use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::io;
 
 /// The version of the names: larger when a field is taken away or changes its meaning.
@@ -36,23 +36,19 @@ impl Serialize for Document<'_> {
         map.serialize_entry("trace", &Facts(&report.trace))?;
         let summary = sections::summary(report);
         for row in &summary.rows {
-            map.serialize_entry(
-                "summary",
-                &Row {
-                    table: &summary,
-                    row,
-                    more: None,
-                },
-            )?;
+            map.serialize_entry("summary", &Row(&summary, row))?;
         }
         map.serialize_entry("findings", &Findings(&report.findings))?;
-        for table in &sections::all(report) {
-            let top = if table.name == "goroutines" {
-                None
-            } else {
-                self.top
-            };
-            map.serialize_entry(table.name, &Rows { table, top, report })?;
+        for mut table in sections::all(report) {
+            match &report.goroutines {
+                Some(goroutines) if table.name == "goroutines" => {
+                    map.serialize_entry(table.name, &Goroutines(&table, goroutines))?;
+                }
+                _ => {
+                    table.rows.truncate(self.top.unwrap_or(usize::MAX));
+                    map.serialize_entry(table.name, &Rows(&table))?;
+                }
+            }
         }
         map.end()
     }
@@ -74,48 +70,43 @@ impl Serialize for Facts<'_> {
     }
 }
 
-struct Rows<'a> {
-    table: &'a Table,
-    top: Option<usize>,
-    report: &'a Report,
-}
+/// The rows of a table, each with the fields that CSV has.
+pub(super) struct Rows<'a>(pub(super) &'a Table);
 
 impl Serialize for Rows<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let rows = self.table.rows.iter().take(self.top.unwrap_or(usize::MAX));
-        let mut list = serializer.serialize_seq(None)?;
-        // A goroutine has one field more than the table: its waits by reason.
-        let goroutines = match &self.report.goroutines {
-            Some(goroutines) if self.table.name == "goroutines" => goroutines.as_slice(),
-            _ => &[],
-        };
-        for (place, row) in rows.enumerate() {
-            let more = goroutines.get(place);
-            list.serialize_element(&Row {
-                table: self.table,
-                row,
-                more,
-            })?;
-        }
-        list.end()
+        serializer.collect_seq(self.0.rows.iter().map(|row| Row(self.0, row)))
     }
 }
 
-struct Row<'a> {
-    table: &'a Table,
-    row: &'a [super::table::Cell],
-    more: Option<&'a GoroutineRow>,
-}
+/// One row of a table.
+pub(super) struct Row<'a>(pub(super) &'a Table, pub(super) &'a [Cell]);
 
 impl Serialize for Row<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.fields(self.1))
+    }
+}
+
+/// The list of goroutines, which have one field more than the table: waits by reason.
+struct Goroutines<'a>(&'a Table, &'a [GoroutineRow]);
+
+impl Serialize for Goroutines<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let rows = self.0.rows.iter().zip(self.1);
+        serializer.collect_seq(rows.map(|(row, goroutine)| Goroutine(self.0, row, goroutine)))
+    }
+}
+
+struct Goroutine<'a>(&'a Table, &'a [Cell], &'a GoroutineRow);
+
+impl Serialize for Goroutine<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        for (name, field) in self.table.fields(self.row) {
+        for (name, field) in self.0.fields(self.1) {
             map.serialize_entry(&name, &field)?;
         }
-        if let Some(goroutine) = self.more {
-            map.serialize_entry("block_ns_by_reason", &Waits(goroutine))?;
-        }
+        map.serialize_entry("block_ns_by_reason", &Waits(self.2))?;
         map.end()
     }
 }

@@ -68,6 +68,10 @@ fn in_words(value: &Value) -> String {
         Value::Number(number) => number.to_string(),
         Value::Text(text) => printable(text),
         Value::Flag(flag) => flag.to_string(),
+        Value::List(values) => {
+            let values: Vec<String> = values.iter().map(in_words).collect();
+            format!("[{}]", values.join(", "))
+        }
     }
 }
 
@@ -141,6 +145,7 @@ impl Serialize for Value {
             Value::Number(number) => serializer.serialize_f64(*number),
             Value::Text(text) => serializer.serialize_str(text),
             Value::Flag(flag) => serializer.serialize_bool(*flag),
+            Value::List(values) => serializer.collect_seq(values),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The scheduler at moments: as Go's `SCHED` lines, as a table, and summed up.
 
 use super::csv;
+use super::json::{Row, Rows, SCHEMA};
 use super::table::{Cell, Column, Show, Table, Unit};
 use super::text::{self, Layout};
 use crate::analysis::names;
@@ -8,12 +9,9 @@ use crate::analysis::schedtrace::{Captured, Moment, ProcMoment, Summary};
 use crate::machine::{GoroutineState, ProcState, ThreadState};
 use crate::units;
 use gmp_trace::tables::Tables;
-use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
+use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::fmt::{self, Display};
 use std::io;
-
-/// The version of the names in JSON: larger when a field is taken away or changes its meaning.
-const SCHEMA: u64 = 1;
 
 /// Writes one moment as Go's line; with what was asked for in detail as Go's detailed lines. Fields
 /// that a trace does not tell are left out.
@@ -406,25 +404,5 @@ impl Serialize for Document<'_> {
         map.serialize_entry("source", self.source)?;
         map.serialize_entry(self.table.name, &Rows(self.table))?;
         map.end()
-    }
-}
-
-struct Rows<'a>(&'a Table);
-
-impl Serialize for Rows<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut list = serializer.serialize_seq(Some(self.0.rows.len()))?;
-        for row in &self.0.rows {
-            list.serialize_element(&Row(self.0, row))?;
-        }
-        list.end()
-    }
-}
-
-struct Row<'a>(&'a Table, &'a [Cell]);
-
-impl Serialize for Row<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0.fields(self.1))
     }
 }

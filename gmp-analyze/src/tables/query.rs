@@ -149,6 +149,8 @@ pub enum Value {
     Text(String),
     /// True or false.
     Flag(bool),
+    /// Several.
+    List(Vec<Value>),
 }
 
 impl Answer {
@@ -188,6 +190,9 @@ fn value_of(value: &AnyValue<'_>) -> Value {
         AnyValue::String(text) => Value::Text((*text).to_owned()),
         AnyValue::StringOwned(text) => Value::Text(text.to_string()),
         AnyValue::Float32(number) => Value::Number((*number).into()),
+        AnyValue::List(values) => {
+            Value::List(values.iter().map(|value| value_of(&value)).collect())
+        }
         AnyValue::Float64(number) => Value::Number(*number),
         other => match other.extract::<i64>() {
             Some(number) if other.is_integer() => Value::Integer(number),

@@ -50,7 +50,11 @@ pub(super) fn run(args: &FlamegraphArgs, out: &mut dyn Write) -> Result<Verdict,
 fn read(args: &FlamegraphArgs, path: &OsStr, compared_with: bool) -> Result<Part, Failure> {
     let window = range::window(&args.range)?;
     let mut input = input::open(path, true)?;
-    let outcome = session::run(&mut input, StackCollector::new(args.kind, window))?;
+    let outcome = session::run_filtered(
+        &mut input,
+        &range::filter(&args.filter),
+        StackCollector::new(args.kind, window),
+    )?;
     let span = outcome.end.since(outcome.begin);
     let stacks = outcome.sink.into_stacks();
     let source = input.facts().source;

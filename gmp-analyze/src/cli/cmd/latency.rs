@@ -15,7 +15,11 @@ pub(super) fn run(args: &LatencyArgs, out: &mut dyn Write) -> Result<Verdict, Fa
         ByArg::Cause => By::Cause,
     };
     let mut input = input::open(&args.trace, true)?;
-    let outcome = session::run(&mut input, Breakdown::new(by, range::window(&args.range)?))?;
+    let outcome = session::run_filtered(
+        &mut input,
+        &range::filter(&args.filter),
+        Breakdown::new(by, range::window(&args.range)?),
+    )?;
     let span = outcome.end.since(outcome.begin);
     let latency = outcome.sink.finish(input.tables());
     let facts = input.facts();

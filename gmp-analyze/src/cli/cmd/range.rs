@@ -1,9 +1,10 @@
-//! `--from` and `--to`, of commands that have them.
+//! `--from`, `--to` and `--filter`, of commands that have them.
 
 use super::picture;
+use crate::analysis::filter::Filter;
 use crate::analysis::window::Window;
 use crate::cli::Failure;
-use crate::cli::args::RangeArgs;
+use crate::cli::args::{FilterArgs, RangeArgs};
 use crate::units;
 use gmp_trace::time::Nanos;
 
@@ -19,6 +20,11 @@ pub(super) fn window(args: &RangeArgs) -> Result<Window, Failure> {
         let message = "--from has to be before --to: nothing is between the two";
         Err(Failure::Usage(message.to_owned()))
     }
+}
+
+/// The goroutines.
+pub(super) fn filter(args: &FilterArgs) -> Filter {
+    Filter::new(&args.filter)
 }
 
 /// Says where there is nothing in the part, of a trace that has events and takes `span`.

@@ -84,6 +84,13 @@ fn of_text(
         let what = format!("the gzip file is cut or damaged ({damage})");
         note(lines.source(), &what);
     }
+    if lines.cut() > 0 {
+        let what = format!(
+            "{} longer than 1 MiB, cut there",
+            units::counted(lines.cut(), "line")
+        );
+        note(lines.source(), &what);
+    }
     if let Some(line) = captured.first_garbled {
         let garbled = units::counted(captured.garbled, "line");
         let what = format!("{garbled} cut or garbled, the first is line {line}");

@@ -26,7 +26,11 @@ pub(super) fn run(args: &TimelineArgs, out: &mut dyn Write) -> Result<Verdict, F
         pixels: plot::timeline::pixels(args.width, lanes),
     };
     let mut input = input::open(&args.trace, true)?;
-    let outcome = session::run(&mut input, Timeline::new(options))?;
+    let outcome = session::run_filtered(
+        &mut input,
+        &range::filter(&args.filter),
+        Timeline::new(options),
+    )?;
     let chart = outcome.sink.finish(outcome.end, input.tables());
     damage::note(&input, &outcome.counts);
     let source = input.facts().source;
