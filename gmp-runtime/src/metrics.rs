@@ -3,9 +3,9 @@
 use std::fmt;
 use std::ops::Range;
 
+use crate::sched::Sched;
 use crate::sched::current::this_goroutine;
 use crate::sched::g::GState;
-use crate::sched::{Sched, critical};
 use crate::stats::Durations;
 
 /// The figures of the runtime of the calling goroutine, as they are at this moment.
@@ -48,12 +48,7 @@ use crate::stats::Durations;
 /// ```
 #[track_caller]
 pub fn metrics() -> Metrics {
-    let me = this_goroutine();
-    let threads = {
-        let _section = critical::enter(me);
-        me.sched.m_count() as u64
-    };
-    Metrics::of(me.sched, threads)
+    Metrics::of(this_goroutine().sched)
 }
 
 /// Figures about a runtime at one moment: see [`metrics`].
@@ -75,7 +70,7 @@ pub enum Value {
 }
 
 impl Metrics {
-    fn of(sched: &Sched, threads: u64) -> Metrics {
+    fn of(sched: &Sched) -> Metrics {
         use Value::{Count, Seconds};
 
         let states = States::count(sched);
@@ -110,7 +105,10 @@ impl Metrics {
                 "/sched/latencies:seconds",
                 Value::Histogram(Histogram(latencies)),
             ),
-            ("/sched/threads/total:threads", Count(threads)),
+            (
+                "/sched/threads/total:threads",
+                Count(sched.m_count() as u64),
+            ),
             (
                 "/sync/mutex/wait/total:seconds",
                 Seconds(sched.mutex_wait_ns() as f64 / 1e9),
