@@ -109,10 +109,11 @@ impl Spawner {
         self.spares.store(more, Ordering::Relaxed);
     }
 
-    /// A spare has gone idle, or found a P.
+    /// A spare has gone idle, or found a P. The spawner may have left a P to it: see [`a_spare_will_do`].
     pub(crate) fn spare_is_ready(&self) {
-        // ordering: Relaxed: a count.
+        // ordering: Relaxed: a count; `notify` says that it has changed.
         self.starting.fetch_sub(1, Ordering::Relaxed);
+        self.notify();
     }
 
     pub(crate) fn wanted(&self) -> u32 {
@@ -150,7 +151,9 @@ pub(crate) fn spawner(sched: &'static Sched) {
     loop {
         // ordering: Acquire; pairs with the Release in `notify`.
         let seen = sched.spawner.word.load(Ordering::Acquire);
-        while let Some(p) = sched.take_awaiting_p() {
+        while !a_spare_will_do(sched)
+            && let Some(p) = sched.take_awaiting_p()
+        {
             check_limit(sched);
             match start_m(sched, Some(p)) {
                 Ok(thread) => {
@@ -178,10 +181,21 @@ pub(crate) fn spawner(sched: &'static Sched) {
     }
 }
 
+/// Whether there are as many threads as there may be, and some of them are spares that have not gone idle yet: a
+/// P that waits is left to those, which look for one first, and tell the spawner when they have.
+fn a_spare_will_do(sched: &Sched) -> bool {
+    // ordering: Relaxed: who lowers it notifies the spawner, which asks again.
+    is_at_limit(sched) && sched.spawner.starting.load(Ordering::Relaxed) > 0
+}
+
+fn is_at_limit(sched: &Sched) -> bool {
+    sched.m_count() >= sched.spawner.most_threads() as usize
+}
+
 /// Ends the process if it has as many threads as it may have, and needs one more.
 fn check_limit(sched: &Sched) {
     let most = sched.spawner.most_threads();
-    if sched.m_count() >= most as usize {
+    if is_at_limit(sched) {
         fatal!(
             "thread exhaustion: more than {most} threads are needed, because so many goroutines block theirs; \
              limit how many do at once, or allow more by `set_max_threads`"
@@ -196,7 +210,7 @@ fn spares_are_missing(sched: &Sched) -> bool {
     let starting = spawner.starting.load(Ordering::Relaxed);
     !sched.stopping()
         && !spawner.is_short()
-        && sched.m_count() < spawner.most_threads() as usize
+        && !is_at_limit(sched)
         && sched.idle_m_count() + starting < spawner.wanted()
 }
 
