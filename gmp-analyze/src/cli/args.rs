@@ -44,6 +44,8 @@ pub(super) enum Command {
     Schedtrace(SchedtraceArgs),
     /// SQL over tables of the trace: goroutines, spans, starts, steals.
     Query(QueryArgs),
+    /// The trace in another format: as one that go tool trace opens.
+    Convert(ConvertArgs),
     /// What the columns of tables, the fields of JSON and the rules of findings mean.
     Explain,
 }
@@ -322,6 +324,28 @@ pub(super) struct QueryArgs {
 
     #[command(flatten)]
     pub(super) range: RangeArgs,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct ConvertArgs {
+    /// A trace, gzip or not; - for standard input.
+    #[arg(value_name = "TRACE")]
+    pub(super) trace: OsString,
+
+    /// The format.
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub(super) to: FormatArg,
+
+    /// The file that is written; - for standard output.
+    #[arg(short, long, value_name = "FILE", default_value = "-")]
+    pub(super) output: OsString,
+}
+
+/// A format that traces are written in.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum FormatArg {
+    /// Go's execution trace.
+    Go,
 }
 
 /// A time that is not zero.

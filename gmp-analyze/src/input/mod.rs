@@ -12,6 +12,7 @@ pub use text::{Opened, TextLines, open_trace_or_text};
 
 use crate::diag::{Anomaly, First, Severity, Source};
 use flate2::read::MultiGzDecoder;
+use gmp_trace::go::experiment::Allocations;
 use gmp_trace::info::TraceFormat;
 use gmp_trace::tables::Tables;
 use gmp_trace::time::Nanos;
@@ -283,6 +284,16 @@ impl Input {
     /// What events refer to.
     pub fn tables(&self) -> &Tables {
         self.reader.tables()
+    }
+
+    /// The format of the trace.
+    pub fn format(&self) -> TraceFormat {
+        self.reader.info().format
+    }
+
+    /// What the ids in events of Go's experiment about allocations mean, so far.
+    pub fn allocations(&self) -> Option<&Allocations> {
+        self.reader.allocations()
     }
 
     /// True for a trace of Go.

@@ -24,6 +24,7 @@ use super::spec;
 use crate::anomaly::Anomalies;
 use crate::event::Body;
 use crate::tables::{Tables, Text};
+use crate::varint;
 
 /// An event of the experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -189,6 +190,35 @@ impl Allocations {
     /// All types by their ids.
     pub fn types(&self) -> impl Iterator<Item = (u64, &ObjectType)> {
         self.types.iter().map(|(id, of)| (*id, of))
+    }
+
+    /// The data as it stands in a trace.
+    pub(super) fn to_batches(&self, tables: &Tables) -> Vec<Vec<u8>> {
+        let mut batches = Vec::new();
+        if let Some(layout) = &self.layout {
+            let mut data = vec![LAYOUT];
+            for number in [layout.lowest, layout.page, layout.alignment, layout.stack] {
+                varint::push(&mut data, number);
+            }
+            batches.push(data);
+        }
+        let mut data = vec![TYPES];
+        for (&id, of) in &self.types {
+            let name = tables.text(of.name).as_bytes();
+            let mut entry = Vec::new();
+            for number in [id, of.address, of.size, of.pointer_bytes, name.len() as u64] {
+                varint::push(&mut entry, number);
+            }
+            entry.extend_from_slice(name);
+            if data.len() + entry.len() > spec::MAX_BATCH_BYTES as usize {
+                batches.push(std::mem::replace(&mut data, vec![TYPES]));
+            }
+            data.extend_from_slice(&entry);
+        }
+        if data.len() > 1 {
+            batches.push(data);
+        }
+        batches
     }
 
     /// Takes the data of a generation; ids of types are those of this generation from now on.

@@ -1,4 +1,4 @@
-//! Reading Go's execution traces into the one event model.
+//! Reading Go's execution traces into the one event model, and writing them.
 //!
 //! Use [`open`](crate::open): it finds out what a file is. What Go's events become is written down in
 //! `docs/go-traces.md`.
@@ -16,6 +16,7 @@
 //! | `v1` | events of a trace up to Go 1.21 |
 //! | [`experiment`] | what events of the experiment about allocations mean |
 //! | [`text`] | the text form of a trace, both ways |
+//! | [`mod@write`] | a trace of Go out of any trace |
 //! | `fault` | what can be wrong |
 
 mod batch;
@@ -40,6 +41,7 @@ pub mod text;
 mod v1;
 mod v2;
 mod words;
+pub mod write;
 
 use crate::anomaly::{Anomalies, AnomalyKind};
 use crate::error::Error;

@@ -5,6 +5,7 @@
 pub(crate) mod oracle;
 pub(crate) mod shapes;
 pub(crate) mod summary;
+pub(crate) mod tool;
 
 use std::io::Cursor;
 use std::path::{Path, PathBuf};

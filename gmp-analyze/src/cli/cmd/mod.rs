@@ -1,6 +1,7 @@
 //! The commands: each takes its arguments, asks the analysis, and has the answer rendered.
 
 mod check;
+mod convert;
 mod damage;
 mod events;
 mod explain;
@@ -28,6 +29,7 @@ pub(super) fn run(command: Command, out: &mut dyn Write) -> Result<Verdict, Fail
         Command::Flamegraph(args) => flamegraph::run(&args, out),
         Command::Schedtrace(args) => schedtrace::run(&args, out),
         Command::Query(args) => query::run(&args, out),
+        Command::Convert(args) => convert::run(&args),
         Command::Explain => explain::run(out),
     }
 }

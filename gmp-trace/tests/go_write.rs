@@ -1,0 +1,808 @@
+//! Traces of both kinds written as traces of Go: read back they say the same, and Go's own tools
+//! open them.
+
+mod go_support;
+
+use std::collections::BTreeMap;
+use std::io::Read;
+
+use gmp_trace::anomaly::Severity;
+use gmp_trace::event::{PState, RetakeReason};
+use gmp_trace::go::write::{Outcome, Writer};
+use gmp_trace::tables::{SiteRef, StackRef, Tables, Text};
+use gmp_trace::{Body, Event};
+use go_support::{drain, lenient, strict, tool, traces};
+
+/// A trace that was read, written and read back by a strict reader.
+struct Written {
+    events: Vec<Event>,
+    tables: Tables,
+    bytes: Vec<u8>,
+    outcome: Outcome,
+    back: Vec<Event>,
+    back_tables: Tables,
+}
+
+fn write(bytes: &[u8], what: &str) -> Written {
+    let mut reader = lenient(bytes).unwrap_or_else(|error| panic!("{what}: {error}"));
+    let mut written = Vec::new();
+    let mut writer = Writer::new(&mut written, reader.info().format);
+    let mut events = Vec::new();
+    while let Some(event) = reader.next().expect("lenient") {
+        writer.event(&event, reader.tables()).expect("a vector");
+        if let (Body::Sync { .. }, Some(allocations)) = (event.body, reader.allocations()) {
+            let written = writer.allocations(allocations, reader.tables());
+            written.expect("a vector");
+        }
+        events.push(event);
+    }
+    let outcome = writer.finish(reader.tables()).expect("a vector");
+    let left_out: u64 = outcome.left_out.values().sum();
+    assert_eq!(outcome.events + left_out, events.len() as u64, "{what}");
+    assert_eq!(outcome.bytes, written.len() as u64, "{what}");
+    let mut back_reader = strict(&written).unwrap_or_else(|error| panic!("{what}: {error}"));
+    let (back, error) = drain(&mut back_reader);
+    assert!(error.is_none(), "{what}: {}", error.expect("one"));
+    let worst = back_reader.anomalies().worst();
+    assert!(worst <= Some(Severity::Info), "{what}: {worst:?}");
+    Written {
+        events,
+        tables: reader.tables().clone(),
+        bytes: written,
+        outcome,
+        back,
+        back_tables: back_reader.tables().clone(),
+    }
+}
+
+// ---- what events say, without references
+
+fn text(text: Text, tables: &Tables) -> String {
+    tables.text(text).to_owned()
+}
+
+fn frames(stack: Option<StackRef>, tables: &Tables) -> Vec<String> {
+    let frames = stack.map_or(&[][..], |stack| tables.stack(stack));
+    let line = |frame: &gmp_trace::tables::Frame| {
+        let (function, file) = (tables.text(frame.function), tables.text(frame.file));
+        format!("{function} {file}:{} {:#x}", frame.line, frame.pc)
+    };
+    frames.iter().map(line).collect()
+}
+
+/// The event with everything that it refers to.
+fn whole(event: &Event, tables: &Tables) -> String {
+    let mut said = format!(
+        "{:?} {:?} {:?} {:?} ",
+        event.time, event.m, event.p, event.g
+    );
+    let stack = |stack| frames(stack, tables);
+    let text = |word| text(word, tables);
+    said += &match event.body {
+        Body::GoCreate {
+            child,
+            stack: made,
+            start_stack,
+            runnable,
+            ..
+        } => format!(
+            "GoCreate {child:?} {:?} {:?} {runnable}",
+            stack(start_stack),
+            stack(made)
+        ),
+        Body::GoPark {
+            reason, stack: at, ..
+        } => format!("GoPark {:?} {:?}", text(reason), stack(at)),
+        Body::GoYield { stack: at } => format!("GoYield {:?}", stack(at)),
+        Body::GoPreempted { how, stack: at } => format!("GoPreempted {how:?} {:?}", stack(at)),
+        Body::GoReady {
+            goroutine,
+            by,
+            stack: at,
+        } => format!("GoReady {goroutine:?} {by:?} {:?}", stack(at)),
+        Body::GoStatus {
+            goroutine,
+            state,
+            on_m,
+            stack: at,
+            ..
+        } => format!("GoStatus {goroutine:?} {state:?} {on_m:?} {:?}", stack(at)),
+        Body::SyscallEnter { stack: at, .. } => format!("SyscallEnter {:?}", stack(at)),
+        Body::ProcsChange { procs, stack: at } => format!("ProcsChange {procs} {:?}", stack(at)),
+        Body::StopRequested { kind, stack: at } => {
+            format!("StopRequested {:?} {:?}", text(kind), stack(at))
+        }
+        Body::RangeBegin {
+            name,
+            scope,
+            stack: at,
+            already_active,
+        } => format!(
+            "RangeBegin {:?} {scope:?} {:?} {already_active}",
+            text(name),
+            stack(at)
+        ),
+        Body::RangeEnd {
+            name,
+            scope,
+            figures,
+        } => format!("RangeEnd {:?} {scope:?} {figures:?}", text(name)),
+        Body::GcBegin { cycle, stack: at } => format!("GcBegin {cycle} {:?}", stack(at)),
+        Body::Metric { name, value } => format!("Metric {:?} {value}", text(name)),
+        Body::GoLabel { label } => format!("GoLabel {:?}", text(label)),
+        Body::TaskBegin {
+            task,
+            parent,
+            name,
+            stack: at,
+        } => format!(
+            "TaskBegin {task:?} {parent:?} {:?} {:?}",
+            text(name),
+            stack(at)
+        ),
+        Body::TaskEnd { task, stack: at } => format!("TaskEnd {task:?} {:?}", stack(at)),
+        Body::RegionBegin {
+            task,
+            name,
+            stack: at,
+        } => format!("RegionBegin {task:?} {:?} {:?}", text(name), stack(at)),
+        Body::RegionEnd {
+            task,
+            name,
+            stack: at,
+        } => format!("RegionEnd {task:?} {:?} {:?}", text(name), stack(at)),
+        Body::Log {
+            task,
+            key,
+            value,
+            stack: at,
+        } => format!(
+            "Log {task:?} {:?} {:?} {:?}",
+            text(key),
+            text(value),
+            stack(at)
+        ),
+        Body::CpuSample { stack: at } => format!("CpuSample {:?}", stack(at)),
+        other => format!("{other:?}"),
+    };
+    said
+}
+
+// ---- traces of Go
+
+/// What a trace up to Go 1.21 does not tell and one since 1.22 has to, or the other way round.
+fn as_newer(event: &Event) -> Event {
+    let mut event = *event;
+    match &mut event.body {
+        // Where a status is told, and on which thread a call was that began before the trace.
+        Body::GoStatus { on_m, .. } => {
+            *on_m = None;
+            (event.m, event.p, event.g) = (None, None, None);
+        }
+        Body::ProcStatus { .. } => (event.m, event.p, event.g) = (None, None, None),
+        // Where a call ended.
+        Body::SyscallExitBlocked => (event.m, event.p) = (None, None),
+        Body::ProcSteal { why, .. } => {
+            (event.p, event.g) = (None, None);
+            *why = Some(RetakeReason::Syscall);
+        }
+        // The thread may have a goroutine that is in a call.
+        Body::ProcStart | Body::ProcStop => event.g = None,
+        // The newer format numbers ends too.
+        Body::GcBegin { cycle, .. } | Body::GcEnd { cycle, .. } => *cycle = 0,
+        _ => {}
+    }
+    event
+}
+
+#[test]
+fn a_trace_of_go_read_and_written_is_the_same_trace() {
+    let mut checked = 0;
+    for (name, bytes) in traces() {
+        let written = write(&bytes, &name);
+        assert!(written.outcome.left_out.is_empty(), "{name}");
+        assert!(written.outcome.added.is_empty(), "{name}");
+        assert_eq!(written.events.len(), written.back.len(), "{name}");
+        let old = name.starts_with("go1.21");
+        let same = |event: &Event| if old { as_newer(event) } else { *event };
+        let sort = |events: &[Event], tables: &Tables| {
+            let mut said: Vec<_> = events
+                .iter()
+                .map(|event| whole(&same(event), tables))
+                .collect();
+            // At one time events of several threads come in any order.
+            if old {
+                said.sort();
+            }
+            said
+        };
+        let meant = sort(&written.events, &written.tables);
+        let got = sort(&written.back, &written.back_tables);
+        for (place, (meant, got)) in meant.iter().zip(&got).enumerate() {
+            assert_eq!(meant, got, "{name}: {place}");
+        }
+        let has_clock = matches!(written.events[0].body, Body::Sync { wall: Some(_), .. });
+        assert_eq!(written.outcome.version, if has_clock { 26 } else { 23 });
+        checked += got.len();
+    }
+    assert!(checked > 190_000, "{checked}");
+}
+
+#[test]
+fn the_experiment_about_allocations_is_kept() {
+    let written = write(&go_support::trace("go1.27-locked-allocfree"), "allocations");
+    let types = |bytes: &[u8]| {
+        let mut reader = strict(bytes).expect("a trace");
+        drain(&mut reader);
+        let allocations = reader.allocations().expect("some");
+        let named = allocations.types().map(|(id, of)| {
+            (
+                id,
+                of.address,
+                of.size,
+                reader.tables().text(of.name).to_owned(),
+            )
+        });
+        (allocations.object_address(1000), named.collect::<Vec<_>>())
+    };
+    let meant = types(&go_support::trace("go1.27-locked-allocfree"));
+    assert!(meant.1.len() > 5);
+    assert_eq!(types(&written.bytes), meant);
+}
+
+/// Damage of all kinds: whatever a lenient reader makes of it, a strict one reads what is written.
+#[test]
+fn what_is_left_of_a_damaged_trace_is_written_whole() {
+    let mut checked = 0;
+    for name in [
+        "go1.21-tasks",
+        "go1.22-hogs",
+        "go1.23-tasks",
+        "go1.27-tasks",
+    ] {
+        let bytes = go_support::trace(name);
+        for place in (16..bytes.len()).step_by(7) {
+            let mut damaged = bytes.clone();
+            damaged[place] ^= (place as u8).wrapping_mul(37) | 1;
+            checked += write_what_is_left(&damaged, &format!("{name} damaged at {place}"));
+        }
+    }
+    assert!(checked > 100_000, "{checked}");
+}
+
+fn write_what_is_left(bytes: &[u8], what: &str) -> usize {
+    let readable = lenient(bytes).is_ok_and(|mut reader| drain(&mut reader).1.is_none());
+    if readable {
+        write(bytes, what).back.len()
+    } else {
+        0
+    }
+}
+
+// ---- traces of ours
+
+/// Events of ours for which Go has nothing, or that it takes only sometimes.
+const LEFT_OUT: &[&str] = &[
+    "GoPreemptRequested",
+    "RunWithoutP",
+    "Steal",
+    "StealFailed",
+    "RunqOverflow",
+    "GlobalBatch",
+    "MCreate",
+    "MExit",
+    "MPark",
+    "MWake",
+    "SpinBegin",
+    "SpinEnd",
+    "MLock",
+    "MUnlock",
+    "MCpu",
+    "SchedSample",
+    "Netpoll",
+    "TimerFired",
+    "SafePoint",
+    "Stopped",
+    "Loss",
+    "Unknown",
+    // Other figures than those of the heap.
+    "Metric",
+    // An empty one.
+    "GoLabel",
+    // Of a collection that runs or does not, against what was said before.
+    "GcBegin",
+    "GcActive",
+    "GcEnd",
+    // Of one that has begun, or has not.
+    "TaskBegin",
+    "StopRequested",
+    "Restarted",
+    // Not the innermost.
+    "RegionEnd",
+];
+
+fn place(site: Option<SiteRef>, tables: &Tables, name: bool) -> Vec<String> {
+    let site = site.and_then(|site| tables.site(site));
+    let place = |site: &gmp_trace::tables::Site| {
+        let (function, file) = (tables.text(site.function), tables.text(site.file));
+        let short = file.rsplit('/').next().unwrap_or(file);
+        let named = if name && !function.is_empty() {
+            function.to_owned()
+        } else {
+            format!("{short}:{}", site.line)
+        };
+        format!("{named} {file}:{}", site.line)
+    };
+    site.map(place).into_iter().collect()
+}
+
+/// What is to be read back of an event of ours.
+fn as_go(event: &Event, tables: &Tables) -> String {
+    let mut event = *event;
+    let mut stacks = Vec::new();
+    // A frame's function and address are those that it gets; its place stays.
+    let kept = |stack: Option<StackRef>| {
+        let frames = stack.map_or(&[][..], |stack| tables.stack(stack));
+        let line = |frame: &gmp_trace::tables::Frame| format!("{:#x} ?:1", frame.pc);
+        frames.iter().map(line).collect::<Vec<_>>()
+    };
+    match &mut event.body {
+        Body::GoCreate { site, stack, .. } => {
+            stacks.push(place(*site, tables, true));
+            stacks.push(if stack.is_some() {
+                kept(*stack)
+            } else {
+                place(*site, tables, false)
+            });
+        }
+        Body::GoPark { site, stack, .. } | Body::SyscallEnter { site, stack } => {
+            stacks.push(if stack.is_some() {
+                kept(*stack)
+            } else {
+                place(*site, tables, true)
+            });
+        }
+        Body::GoStatus {
+            site,
+            created_at,
+            stack,
+            ..
+        } => {
+            let at = if stack.is_some() {
+                kept(*stack)
+            } else {
+                place(*site, tables, true)
+            };
+            stacks.push([at, place(*created_at, tables, true)].concat());
+        }
+        Body::GoYield { stack }
+        | Body::GoPreempted { stack, .. }
+        | Body::GoReady { stack, .. }
+        | Body::CpuSample { stack }
+        | Body::StopRequested { stack, .. }
+        | Body::TaskBegin { stack, .. }
+        | Body::TaskEnd { stack, .. }
+        | Body::RegionBegin { stack, .. }
+        | Body::RegionEnd { stack, .. }
+        | Body::Log { stack, .. } => stacks.push(kept(*stack)),
+        _ => {}
+    }
+    said(&event, stacks, tables)
+}
+
+/// What was read back, in the same words.
+fn of_go(event: &Event, tables: &Tables) -> String {
+    let stacks = match event.body {
+        Body::GoCreate {
+            stack, start_stack, ..
+        } => vec![start_stack, stack],
+        Body::GoPark { stack, .. }
+        | Body::SyscallEnter { stack, .. }
+        | Body::GoStatus { stack, .. }
+        | Body::GoYield { stack }
+        | Body::GoPreempted { stack, .. }
+        | Body::GoReady { stack, .. }
+        | Body::CpuSample { stack }
+        | Body::StopRequested { stack, .. }
+        | Body::TaskBegin { stack, .. }
+        | Body::TaskEnd { stack, .. }
+        | Body::RegionBegin { stack, .. }
+        | Body::RegionEnd { stack, .. }
+        | Body::Log { stack, .. } => vec![stack],
+        _ => Vec::new(),
+    };
+    let without_address = |line: String| line[..line.rfind(' ').expect("an address")].to_owned();
+    let stacks = stacks.into_iter().map(|stack| {
+        let lines = frames(stack, tables).into_iter();
+        lines.map(without_address).collect()
+    });
+    said(event, stacks.collect(), tables)
+}
+
+/// What is the same of an event of ours and of Go's.
+fn said(event: &Event, stacks: Vec<Vec<String>>, tables: &Tables) -> String {
+    let word = |of: Text| match tables.text(of) {
+        "IO wait" => "network",
+        "semacquire" => "sync",
+        "join" => "sync.join",
+        "wait for GC cycle" => "wait until GC ends",
+        other => other,
+    };
+    let body = match event.body {
+        Body::GoCreate { child, .. } => format!("create {child:?}"),
+        Body::GoStart { .. } => "start".to_owned(),
+        Body::GoYield { .. } => "yield".to_owned(),
+        Body::GoPreempted { .. } => "preempted".to_owned(),
+        Body::GoPark { reason, .. } => format!("park {}", word(reason)),
+        Body::GoReady { goroutine, .. } => format!("ready {goroutine:?}"),
+        Body::GoExit { .. } => "exit".to_owned(),
+        Body::GoLabel { label } => format!("label {}", word(label)),
+        Body::GoStatus {
+            goroutine, state, ..
+        } => format!("status {goroutine:?} {state:?}"),
+        Body::SyscallEnter { .. } => "call".to_owned(),
+        Body::SyscallExit => "call ends".to_owned(),
+        Body::SyscallExitBlocked => "call ends without P".to_owned(),
+        Body::ProcStart => "P starts".to_owned(),
+        Body::ProcStop | Body::ProcHandoff { .. } => "P stops".to_owned(),
+        Body::ProcSteal { victim, from_m, .. } => format!("{victim:?} stolen of {from_m:?}"),
+        Body::ProcStatus { proc, state, on_m } => {
+            let on_m = on_m.filter(|_| state != PState::Idle);
+            format!("status {proc:?} {state:?} {on_m:?}")
+        }
+        Body::ProcsChange { procs, .. } => format!("{procs} Ps"),
+        Body::StopRequested { kind, .. } => format!("stop {}", word(kind)),
+        Body::Restarted => "restarted".to_owned(),
+        Body::GcBegin { .. } | Body::GcActive { .. } => "collection begins".to_owned(),
+        Body::GcEnd { .. } => "collection ends".to_owned(),
+        Body::TaskBegin {
+            task, parent, name, ..
+        } => format!("task {task:?} {parent:?} {}", word(name)),
+        Body::TaskEnd { task, .. } => format!("task ends {task:?}"),
+        Body::RegionBegin { task, name, .. } => format!("region {task:?} {}", word(name)),
+        Body::RegionEnd { task, name, .. } => format!("region ends {task:?} {}", word(name)),
+        Body::Log {
+            task, key, value, ..
+        } => format!("log {task:?} {} {}", word(key), word(value)),
+        Body::CpuSample { .. } => "sample".to_owned(),
+        // The wall clock of played programs stands still, and Go wants it to go on.
+        Body::Sync { mono, .. } => format!("generation {mono:?}"),
+        other => format!("{other:?}"),
+    };
+    format!(
+        "{:?} {:?} {:?} {body} {stacks:?}",
+        event.time, event.p, event.g
+    )
+}
+
+fn name(body: &Body) -> String {
+    let name = format!("{body:?}");
+    let end = name
+        .find(|c: char| !c.is_alphanumeric())
+        .unwrap_or(name.len());
+    name[..end].to_owned()
+}
+
+/// Of each thread what is read back is what was written, less what is left out.
+fn same_by_thread(written: &Written, what: &str) {
+    assert!(
+        written.outcome.added.is_empty(),
+        "{what}: {:?}",
+        written.outcome.added
+    );
+    assert_eq!(written.back.len() as u64, written.outcome.events, "{what}");
+    for kind in written.outcome.left_out.keys() {
+        assert!(LEFT_OUT.contains(kind), "{what}: {kind}");
+    }
+    let mut got: BTreeMap<_, std::collections::VecDeque<String>> = BTreeMap::new();
+    for event in &written.back {
+        // A sample is in the order of its own time, and a generation is of no thread.
+        let lane = (event.m, matches!(event.body, Body::CpuSample { .. }));
+        let line = of_go(event, &written.back_tables);
+        got.entry(lane).or_default().push_back(line);
+    }
+    let mut skipped: BTreeMap<String, u64> = BTreeMap::new();
+    for event in &written.events {
+        let lane = (event.m, matches!(event.body, Body::CpuSample { .. }));
+        let meant = as_go(event, &written.tables);
+        let lane = got.entry(lane).or_default();
+        if lane.front() == Some(&meant) {
+            lane.pop_front();
+            continue;
+        }
+        let kind = name(&event.body);
+        assert!(
+            written.outcome.left_out.contains_key(kind.as_str()),
+            "{what}: event {}: meant {meant}, read back {:?}",
+            event.order,
+            lane.front()
+        );
+        *skipped.entry(kind).or_default() += 1;
+    }
+    let left_out: BTreeMap<String, u64> = written
+        .outcome
+        .left_out
+        .iter()
+        .map(|(kind, count)| ((*kind).to_owned(), *count))
+        .collect();
+    assert_eq!(skipped, left_out, "{what}");
+}
+
+fn native(name: &str) -> Vec<u8> {
+    let path = go_support::fixtures().join(format!("../gmp/{name}.gmpt"));
+    std::fs::read(path).expect("a fixture")
+}
+
+/// Whole traces of ours.
+const NATIVE: [&str; 4] = ["channels", "everything", "packed", "skewed"];
+
+#[test]
+fn a_trace_of_ours_is_read_back_as_far_as_go_can_say_it() {
+    let mut checked = 0;
+    for name in NATIVE {
+        let written = write(&native(name), name);
+        same_by_thread(&written, name);
+        assert_eq!(written.outcome.version, 26);
+        checked += written.back.len();
+    }
+    assert!(checked > 8_000, "{checked}");
+}
+
+/// Times may be before the first event, and clocks may be set back.
+#[test]
+fn clocks_of_generations_go_on() {
+    let written = write(&native("everything"), "everything");
+    let walls: Vec<i64> = written
+        .back
+        .iter()
+        .filter_map(|event| match event.body {
+            Body::Sync { wall, .. } => wall.map(|wall| wall.0),
+            _ => None,
+        })
+        .collect();
+    assert!(
+        walls.len() == 3 && walls.is_sorted_by(|a, b| a < b),
+        "{walls:?}"
+    );
+}
+
+/// Text of a trace of ours with one generation, in which M 0 has P 0 and runs G 1 when it begins.
+fn ours(records: &str) -> Vec<u8> {
+    let text = format!(
+        "gmp trace 1.0\nclock 1000000000\n\
+         block control generation=1 sequence=0 base=1000\n\
+         GenBegin generation_count=1\n\
+         ClockPair trace_ticks=1000 mono_nanos=5000 wall_nanos=1700000000000000000\n\
+         ProcStatus:running dt=0 p=0 on_optional_m=1\n\
+         ProcStatus:idle dt=0 p=1 on_optional_m=0\n\
+         GoStatus:running dt=0 g=1 on_optional_m=1 reason_text=\"\" object=0 wait_site=0 \
+         created_site=0 creator_goroutine=0 label_text=\"\"\n{records}"
+    );
+    gmp_trace::text::from_text(&text).unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+/// The bodies of what is read back, without the statuses at the beginning.
+fn bodies(written: &Written) -> Vec<(Option<u64>, String)> {
+    let after = written.back.iter().filter(|event| {
+        !matches!(
+            event.body,
+            Body::Sync { .. } | Body::GoStatus { .. } | Body::ProcStatus { .. }
+        )
+    });
+    after
+        .map(|event| (event.m.map(|m| m.get()), name(&event.body)))
+        .collect()
+}
+
+#[test]
+fn a_frozen_goroutine_is_a_preempted_one_and_its_p_stops() {
+    let bytes = ours(
+        "block events generation=1 sequence=0 m=0 base=1000 g=1 p=0\n\
+         Preempted:signal dt=10\n\
+         Start:wired dt=100 g=1 seq=1\n\
+         block events generation=1 sequence=0 m=1 base=1000\n\
+         ProcSteal:frozen dt=20 victim_p=0 seq=1 from_optional_m=1\n\
+         ProcStart dt=1 p=0 seq=2\n\
+         ProcHandoff:wired dt=50 to_optional_m=1\n",
+    );
+    let written = write(&bytes, "frozen");
+    let said = bodies(&written);
+    let said: Vec<_> = said.iter().map(|(m, name)| (*m, name.as_str())).collect();
+    // The trace does not say with which P it goes on: it gets one that is idle.
+    assert_eq!(
+        said,
+        [
+            (Some(0), "GoPreempted"),
+            (Some(0), "ProcStop"),
+            (Some(1), "ProcStart"),
+            (Some(1), "ProcStop"),
+            (Some(0), "ProcStart"),
+            (Some(0), "GoStart"),
+        ]
+    );
+    assert_eq!(written.outcome.added, BTreeMap::from([("ProcStart", 1)]));
+}
+
+#[test]
+fn a_call_that_nobody_announced_is_one_that_loses_its_p() {
+    let bytes = ours(
+        "block events generation=1 sequence=0 m=0 base=1000 g=1 p=0\n\
+         RunWithoutP dt=100\n\
+         Preempted:cooperative dt=10\n\
+         block events generation=1 sequence=0 m=1 base=1000\n\
+         SyscallImplicit dt=20 g=1 on_m=0\n\
+         ProcSteal:implicit-syscall dt=0 victim_p=0 seq=1 from_optional_m=1\n\
+         ProcStart dt=1 p=0 seq=2\n\
+         Start:global dt=200 g=1 seq=1\n",
+    );
+    let written = write(&bytes, "implicit");
+    let said = bodies(&written);
+    let said: Vec<_> = said.iter().map(|(m, name)| (*m, name.as_str())).collect();
+    assert_eq!(
+        said,
+        [
+            (Some(0), "SyscallEnter"),
+            (Some(1), "ProcSteal"),
+            (Some(1), "ProcStart"),
+            (Some(0), "SyscallExitBlocked"),
+            (Some(1), "GoStart"),
+        ]
+    );
+    assert_eq!(
+        written.outcome.left_out,
+        BTreeMap::from([("RunWithoutP", 1)])
+    );
+    assert!(
+        written.outcome.added.is_empty(),
+        "{:?}",
+        written.outcome.added
+    );
+}
+
+#[test]
+fn a_call_that_ends_with_another_p_starts_again() {
+    let bytes = ours(
+        "block events generation=1 sequence=0 m=0 base=1000 g=1 p=0\n\
+         SyscallEnter dt=10 call_site=0 stack=0\n\
+         ProcHandoff:syscall dt=5 to_optional_m=2\n\
+         ProcStart dt=40 p=1 seq=1\n\
+         SyscallExit dt=1\n",
+    );
+    let written = write(&bytes, "another P");
+    let said = bodies(&written);
+    let said: Vec<_> = said.iter().map(|(_, name)| name.as_str()).collect();
+    let expected = [
+        "SyscallEnter",
+        "ProcStop",
+        "ProcStart",
+        "SyscallExitBlocked",
+        "GoStart",
+    ];
+    assert_eq!(said, expected);
+    assert_eq!(written.outcome.added, BTreeMap::from([("GoStart", 1)]));
+}
+
+#[cfg(feature = "testgen")]
+mod played {
+    use super::*;
+    use gmp_trace::testgen::{Config, Mix, killed_program, program};
+    use proptest::prelude::*;
+
+    fn any_config() -> impl Strategy<Value = Config> {
+        let shape = (1..40usize, 1..6usize, 1..5usize, 1..900u64, 1..4u32);
+        (shape, any::<bool>(), 0..60_000u64).prop_map(|(shape, channels, skew)| {
+            let (goroutines, ms, ps, events, generations) = shape;
+            let mix = if channels {
+                Mix::Channels
+            } else {
+                Mix::Everything
+            };
+            Config {
+                goroutines,
+                ms,
+                ps,
+                events,
+                generations,
+                mix,
+                skew: if skew > 30_000 { 0 } else { skew },
+                ..Config::default()
+            }
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn programs_are_read_back_as_far_as_go_can_say_them(
+            seed in any::<u64>(),
+            config in any_config(),
+        ) {
+            let written = write(&program(seed, &config).bytes, "a program");
+            same_by_thread(&written, "a program");
+        }
+
+        #[test]
+        fn what_is_left_of_a_program_is_written_whole(
+            seed in any::<u64>(),
+            config in any_config(),
+            at in any::<prop::sample::Index>(),
+            take_out in 0..3000usize,
+        ) {
+            let mut bytes = killed_program(seed, &config).bytes;
+            let from = 400 + at.index(bytes.len() - 400);
+            let end = (from + take_out).min(bytes.len());
+            bytes.drain(from..end);
+            write_what_is_left(&bytes, "part of a program");
+        }
+    }
+
+    #[test]
+    fn go_opens_what_was_played() {
+        let Some(tool) = tool::tool() else { return };
+        let mut checked = 0;
+        for seed in 0..12 {
+            let config = Config {
+                generations: 1 + seed as u32 % 3,
+                ms: 1 + seed as usize % 5,
+                skew: (seed % 2) * 40_000,
+                ..Config::default()
+            };
+            let program = match seed % 3 {
+                0 => killed_program(seed, &config),
+                _ => program(seed, &config),
+            };
+            let written = write(&program.bytes, "a program");
+            checked += tool.validate(&written.bytes, &format!("seed {seed}"));
+        }
+        assert!(checked > 10_000, "{checked}");
+    }
+}
+
+// ---- Go's own tools
+
+#[test]
+fn go_prints_the_same_of_a_trace_and_of_what_is_written() {
+    let Some(tool) = tool::tool() else { return };
+    let mut checked = 0;
+    for (name, bytes) in traces() {
+        let written = write(&bytes, &name).bytes;
+        tool.validate(&written, &name);
+        if name.starts_with("go1.21") || name == "go1.27-gc" {
+            continue;
+        }
+        let (meant, got) = (tool.parsed(&bytes), tool.parsed(&written));
+        assert_eq!(meant.len(), got.len(), "{name}");
+        for (meant, got) in meant.iter().zip(&got) {
+            assert_eq!(meant, got, "{name}");
+        }
+        checked += got.len();
+    }
+    assert!(checked > 500_000, "{checked} lines");
+}
+
+#[test]
+fn go_makes_profiles_of_a_trace_of_ours() {
+    let Some(tool) = tool::tool() else { return };
+    for name in NATIVE {
+        tool.validate(&write(&native(name), name).bytes, name);
+    }
+    let written = write(&native("everything"), "everything").bytes;
+    let mut checked = 0;
+    for (kind, wanted) in [
+        ("sync", "main::worker"),
+        ("sched", "main.rs:10"),
+        ("syscall", ""),
+        ("net", ""),
+    ] {
+        let packed = tool.profile(kind, &written);
+        let mut profile = Vec::new();
+        let mut unpacker = flate2::read::GzDecoder::new(packed.as_slice());
+        unpacker.read_to_end(&mut profile).expect("a profile");
+        let has = |word: &str| profile.windows(word.len()).any(|w| w == word.as_bytes());
+        assert!(has("contentions"), "{kind}");
+        assert!(wanted.is_empty() || has(wanted), "{kind} has no {wanted}");
+        checked += 1;
+    }
+    assert_eq!(checked, 4);
+}
