@@ -289,6 +289,19 @@ impl<W: Write> Writer<W> {
     /// The goroutine is in status `to`: on the thread of `at`, where it is on one.
     pub(super) fn bring(&mut self, g: u32, to: GStatus, at: At) {
         use GStatus::{Runnable, Running, Syscall, Unknown, Waiting};
+        let goroutine = self.world.g(g);
+        let runs = match to {
+            Running | Syscall => true,
+            // It has to run in between.
+            Waiting => !matches!(goroutine.status, Waiting | Unknown),
+            Runnable | Unknown => false,
+        };
+        let thread = goroutine.thread;
+        let at = match thread {
+            _ if at.m != NO_SLOT || !runs => at,
+            NOBODY => at.on(self.unnamed_thread(g)),
+            thread => at.on(thread),
+        };
         // Four steps lead from any status to any other.
         for _ in 0..6 {
             let goroutine = self.world.g(g);
@@ -439,7 +452,7 @@ impl<W: Write> Writer<W> {
         let (g, p) = (thread.g, thread.p);
         let there = g != NOBODY && self.world.g(g).id == id;
         if !(there && p != NOBODY) {
-            if event.p.is_none() {
+            if event.p.is_none() || self.world.ended.contains(&id) {
                 return false;
             }
             // The trace says so, and lacks what led to it.

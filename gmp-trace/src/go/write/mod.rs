@@ -203,7 +203,12 @@ impl<W: Write> Writer<W> {
             m: self.world.thread(event.m),
             time: time(event.time),
         };
-        match self.translate(event, at, tables) {
+        let destroyed = std::mem::take(&mut self.ended).is_some_and(|ended| {
+            event.g == Some(ended) && matches!(event.body, Body::GoExit { .. })
+        });
+        // A damaged trace may tell of a goroutine after its end.
+        let ended = subject(event).is_some_and(|g| self.world.ended.contains(&g));
+        match destroyed || (!ended && self.translate(event, at, tables)) {
             true => self.outcome.events += 1,
             false => *self.outcome.left_out.entry(kind(&event.body)).or_default() += 1,
         }
@@ -221,6 +226,7 @@ impl<W: Write> Writer<W> {
             self.first = false;
         }
         self.file.generation += 1;
+        self.world.begin_generation();
         let begin = time(begin);
         self.latest = self.latest.max(begin);
         self.names.begin(begin);
@@ -343,13 +349,6 @@ impl<W: Write> Writer<W> {
     }
 
     fn goroutine_stops(&mut self, event: &Event, at: At, tables: &Tables) -> bool {
-        if self
-            .ended
-            .take()
-            .is_some_and(|ended| event.g == Some(ended))
-        {
-            return true;
-        }
         let at = self.real(at, event);
         let g = match event.g {
             Some(id) => self.world.goroutine(id),
@@ -923,7 +922,7 @@ impl<W: Write> Writer<W> {
                 );
             }
             Body::TaskEnd { task, stack } => {
-                self.world.tasks.remove(&task.0);
+                self.world.ended_tasks.push(task.0);
                 let stack = self.stack(stack_of(stack), tables);
                 self.put(at, spec::USER_TASK_END, &[task.0, stack]);
             }
@@ -968,6 +967,25 @@ fn time(time: Nanos) -> u64 {
     u64::try_from(time.0.saturating_add(TIME_ZERO))
         .unwrap_or(0)
         .max(1)
+}
+
+/// The goroutine whose state an event changes or tells.
+fn subject(event: &Event) -> Option<GId> {
+    match event.body {
+        Body::GoCreate { child: g, .. }
+        | Body::GoReady { goroutine: g, .. }
+        | Body::GoStatus { goroutine: g, .. }
+        | Body::SyscallImplicit { goroutine: g, .. } => Some(g),
+        Body::GoStart { .. }
+        | Body::GoPark { .. }
+        | Body::GoYield { .. }
+        | Body::GoPreempted { .. }
+        | Body::GoExit { .. }
+        | Body::SyscallEnter { .. }
+        | Body::SyscallExit
+        | Body::SyscallExitBlocked => event.g,
+        _ => None,
+    }
 }
 
 /// A goroutine that is made like this may be that of a thread of C.

@@ -73,7 +73,12 @@ pub(super) struct World {
     proc_index: Index,
     pub(super) threads: Vec<Thread>,
     thread_index: Index,
+    /// Tasks that have begun. One that has ended stays until the generation does: nothing tells Go's
+    /// reader whether another one with its number comes later.
     pub(super) tasks: HashSet<u64>,
+    pub(super) ended_tasks: Vec<u64>,
+    /// Goroutines that have ended in this generation, for the same reason.
+    pub(super) ended: HashSet<GId>,
 }
 
 impl World {
@@ -87,6 +92,8 @@ impl World {
             threads: Vec::new(),
             thread_index: Index::default(),
             tasks: HashSet::new(),
+            ended_tasks: Vec::new(),
+            ended: HashSet::new(),
         };
         world.thread_with(NO_THREAD);
         world
@@ -138,10 +145,19 @@ impl World {
     pub(super) fn forget(&mut self, slot: u32) {
         self.unbind(slot);
         let goroutine = self.g(slot);
-        let id = goroutine.id.get();
+        let id = goroutine.id;
         (goroutine.status, goroutine.spans) = (GStatus::Unknown, None);
-        self.goroutine_index.remove(id);
+        self.goroutine_index.remove(id.get());
         self.free.push(slot);
+        self.ended.insert(id);
+    }
+
+    /// A generation begins, before which everything of the last one comes.
+    pub(super) fn begin_generation(&mut self) {
+        self.ended.clear();
+        for task in self.ended_tasks.drain(..) {
+            self.tasks.remove(&task);
+        }
     }
 
     /// The slot of P `id`, which is made where there is none.
