@@ -234,7 +234,9 @@ impl<W: Write> Writer<W> {
                 );
             }
             Body::TaskEnd { task, stack } => {
-                self.world.ended_tasks.push(task.0);
+                if self.world.tasks.contains(&task.0) {
+                    self.world.ended_tasks.push(task.0);
+                }
                 let stack = self.stack(stack_of(stack), tables);
                 self.put(at, spec::USER_TASK_END, &[task.0, stack]);
             }
