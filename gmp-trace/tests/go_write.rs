@@ -497,15 +497,15 @@ fn lane_of(event: &Event) -> (Option<gmp_trace::id::MId>, bool) {
     )
 }
 
-/// What was read back, without the P and the goroutine that the thread has at a status, where the
-/// recorded status is in a control block. Such a block is of no thread, so the recorded event has
-/// neither; Go has batches of threads only, and its reader adds what the thread of the batch has.
-/// What the status is about, its state and its thread are compared all the same.
+/// What was read back, without the P and the goroutine that the thread has at a status that another
+/// thread tells, or a control block, which is of no thread. The recorded event has what the one who
+/// tells has; Go wants the status in the batch of the thread that it is about, and its reader gives
+/// what that one has. What the status is about, its state and its thread are compared all the same.
 fn told_by(recorded: &Event, back: &Event) -> Event {
     let mut back = *back;
     let is_status = |body| matches!(body, Body::GoStatus { .. } | Body::ProcStatus { .. });
-    if recorded.m.is_none() && is_status(recorded.body) && is_status(back.body) {
-        (back.p, back.g) = (None, None);
+    if recorded.m != back.m && is_status(recorded.body) && is_status(back.body) {
+        (back.p, back.g) = (recorded.p, recorded.g);
     }
     back
 }
