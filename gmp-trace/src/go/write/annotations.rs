@@ -88,6 +88,11 @@ impl<W: Write> Writer<W> {
             (spec::GC_BEGIN | spec::GC_ACTIVE, None | Some(false)) => spec::GC_BEGIN,
             _ => return false,
         };
+        // Go's reader takes any number for the first one. Where clocks differ it would take this one,
+        // unless all that was written up to the first one comes before this by time too.
+        if kind == spec::GC_BEGIN && self.collecting.is_some() && at.time <= self.collector_known {
+            return false;
+        }
         let place = self.anywhere(at, true);
         let at = match place {
             Some(at) => at,
@@ -101,6 +106,9 @@ impl<W: Write> Writer<W> {
         let args = [self.collector_sequence, stack];
         let count = if kind == spec::GC_BEGIN { 2 } else { 1 };
         self.put(at, kind, args.get(..count).unwrap_or_default());
+        if self.collecting.is_none() {
+            self.collector_known = self.latest;
+        }
         self.collecting = Some(kind != spec::GC_END);
         true
     }

@@ -90,6 +90,8 @@ pub struct Writer<W> {
     last_clocks: [u64; 2],
     collecting: Option<bool>,
     collector_sequence: u64,
+    /// The latest time that was written when the first event of the collector was.
+    collector_known: u64,
     /// A goroutine that was made and does not wait: the next event tells whether by a thread of C.
     held: Option<Event>,
     /// The goroutine whose end was written with the loss of its thread's P.
@@ -114,6 +116,7 @@ impl<W: Write> Writer<W> {
             last_clocks: [0, 0],
             collecting: None,
             collector_sequence: 0,
+            collector_known: 0,
             held: None,
             ended: None,
             outcome: Outcome::default(),
