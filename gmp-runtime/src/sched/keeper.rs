@@ -3,7 +3,8 @@
 //!
 //! # Protocol
 //!
-//! * **The timekeeper** says until when it sleeps · fence · looks at the deadlines once more · sleeps.
+//! * **The timekeeper** says until when it sleeps · fence · looks at the deadlines once more, and begins again if
+//!   they have changed · sleeps until just then.
 //! * **Whoever publishes a deadline** while a P is idle · fence · wakes the timekeeper if it sleeps longer than
 //!   that; if there is none, wakes an M, which becomes it when it finds nothing to do.
 //! * **Whoever releases a P** · fence · wakes the timekeeper if it sleeps longer than until the earliest
@@ -68,7 +69,8 @@ impl Keeper {
             sched.clock.keep(now);
             let mut ready = GList::new();
             if deadline > now {
-                if deadline < announced {
+                // A later one as well: who publishes one between the two would take the announced one for enough.
+                if deadline != announced {
                     continue;
                 }
                 let timeout = (deadline != NO_DEADLINE).then(|| deadline - now);
