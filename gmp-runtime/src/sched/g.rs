@@ -446,8 +446,14 @@ mod tests {
 
     /// A million of them and their first pages of stack are to fit into 4.6 GB.
     #[test]
-    fn a_goroutine_takes_no_more_than_two_pairs_of_cache_lines() {
-        assert!(size_of::<G>() <= 256, "{} bytes", size_of::<G>());
+    fn a_goroutine_takes_few_cache_lines() {
+        // The portable switch keeps more of a goroutine that left.
+        let limit = if cfg!(all(target_arch = "x86_64", not(gmp_portable_switch))) {
+            256
+        } else {
+            384
+        };
+        assert!(size_of::<G>() <= limit, "{} bytes", size_of::<G>());
     }
 
     #[cfg(feature = "trace")]
