@@ -71,7 +71,7 @@ pub(crate) fn write(
     Ok(())
 }
 
-/// [`write`] to standard error.
+/// [`write()`] to standard error.
 pub(crate) fn print(sched: &Sched, me: Option<GRef>, frames: Option<&mut Frames>) {
     fatal::report_by(|out| write(sched, me, frames, out));
 }

@@ -8,7 +8,7 @@
 //! the M's own stack: a goroutine that is locked is never switched to straight from another one.
 //!
 //! The turn may be given before the M waits for it: it finds the P as soon as it does. Such an M is not on the list
-//! of idle Ms, since nobody may give it other work; [`Shared::waiting_locked`] counts it as asleep.
+//! of idle Ms, since nobody may give it other work; `Shared::waiting_locked` counts it as asleep.
 //!
 //! When a locked goroutine ends, its thread ends with it: the thread may have been changed in ways that the next
 //! goroutine must not meet. The thread of `run` cannot end, and sleeps until the scheduler stops.

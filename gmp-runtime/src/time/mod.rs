@@ -1,4 +1,4 @@
-//! Time for goroutines: [`sleep`], [`Timer`], [`Ticker`], [`after`], [`after_func`].
+//! Time for goroutines: [`sleep()`], [`Timer`], [`Ticker`], [`after`], [`after_func`].
 //!
 //! Times are by the monotonic clock. A timer never fires early; how late it fires is in the trace. Each P has
 //! a heap of timers, and an M that finds one due fires it: the M of that P at a switch, one that looks for
