@@ -98,12 +98,7 @@ impl Builder {
                 procs::MAX_PROCS
             )));
         }
-        let Some(class) = stack::class_for(self.stack_size) else {
-            return Err(invalid(format!(
-                "a stack of {} bytes: 8 MiB are possible",
-                self.stack_size
-            )));
-        };
+        let class = stack_class(self.stack_size)?;
         runtime::report_overflows()?;
         let mut sched = Sched::new(procs, class)?;
         sched.threads_wake = self.threads_wake;
@@ -117,6 +112,14 @@ impl Default for Builder {
     fn default() -> Builder {
         Builder::new()
     }
+}
+
+/// The size class of stacks of `bytes`.
+pub(crate) fn stack_class(bytes: usize) -> io::Result<u8> {
+    stack::class_for(bytes).ok_or_else(|| {
+        let most = stack::LARGEST >> 20;
+        invalid(format!("a stack of {bytes} bytes: {most} MiB are possible"))
+    })
 }
 
 fn invalid(message: String) -> io::Error {

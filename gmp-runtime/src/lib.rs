@@ -36,7 +36,7 @@
 //! | [`time`]: `new`, `after`, `after_func`, `stop`, `reset` | no | no | no |
 //! | [`gc()`] | yes | no | no |
 //! | [`yield_now`] | no: it stays runnable | no | no |
-//! | [`go`], [`Sender::try_send`], [`Receiver::try_recv`], [`Goroutine::unpark`] | no | no | no |
+//! | [`go`], [`try_go`], [`Sender::try_send`], [`Receiver::try_recv`], [`Goroutine::unpark`] | no | no | no |
 //! | [`lock_os_thread`], [`unlock_os_thread`] | no | no | no |
 //! | [`trace::start`], [`trace::stop`] | yes | yes | yes |
 //! | [`debug::dump`](debug::dump()) | yes | yes | yes |
@@ -65,6 +65,8 @@
 //! also one for each P, M and goroutine, `gctrace=1` a line about each collection cycle. `GMPGC=PERCENT`: when there
 //! is one (see [`mod@gc`]). What is not understood there is one line on standard error, and never stops a program.
 //!
+//! [`context`](mod@context) ends whole trees of goroutines: each of these calls takes a context, or has a variant that does.
+//!
 //! # Looking inside
 //!
 //! [`debug::dump`](debug::dump()) gives every goroutine as text, with what it waits for, since when, and where.
@@ -82,6 +84,7 @@
 
 mod builder;
 mod chan;
+pub mod context;
 mod counts;
 pub mod debug;
 mod defer;
@@ -127,7 +130,7 @@ pub use local::LocalKey;
 pub use metrics::{Histogram as MetricHistogram, Metrics, Value as MetricValue, metrics};
 pub use runtime::Runtime;
 pub use select::Select;
-pub use spawn::{JoinHandle, go};
+pub use spawn::{GoError, JoinHandle, go, set_max_stack, try_go};
 pub use time::sleep;
 
 /// The examples of the README, compiled.

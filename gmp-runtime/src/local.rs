@@ -24,14 +24,19 @@ impl<T: 'static> LocalKey<T> {
     /// Calls `f` with the value of the calling goroutine. `f` may park: the value stays where it is.
     ///
     /// # Panics
-    /// On a thread that runs no goroutine; with what the initializer panics with.
+    /// On a thread that runs no goroutine; in the initializer of this very value; with what the initializer
+    /// panics with.
     #[track_caller]
     pub fn with<R>(&'static self, f: impl FnOnce(&T) -> R) -> R {
         let g = this_goroutine();
         let key = std::ptr::from_ref(self) as usize;
         let value = match find(&g, key) {
-            Some(value) => value,
-            None => add(&g, key, Box::new((self.make)())),
+            Found::Value(value) => value,
+            Found::BeingMade => panic!("the initializer of a goroutine-local uses its own value"),
+            Found::Nothing => {
+                let being_made = BeingMade::begin(&g, key);
+                being_made.end(Box::new((self.make)()))
+            }
         };
         // SAFETY: the box stays until the goroutine ends, which is after `f`; it was made by this key.
         f(unsafe { &*value.cast::<T>() })
@@ -44,21 +49,71 @@ impl<T: 'static> fmt::Debug for LocalKey<T> {
     }
 }
 
-/// The value of `key`, if the calling goroutine, `g`, has one.
-fn find(g: &G, key: usize) -> Option<*const ()> {
-    // SAFETY: only the goroutine itself touches its values, and no reference to the list is kept.
-    let locals = unsafe { &*g.locals.get() };
-    let (_, value) = locals.iter().find(|(of, _)| *of == key)?;
-    Some(std::ptr::from_ref::<dyn Any>(&**value).cast())
+/// What a goroutine has for a key.
+enum Found {
+    Nothing,
+    BeingMade,
+    Value(*const ()),
 }
 
-/// Keeps a value for the calling goroutine, `g`.
-fn add(g: &G, key: usize, value: Box<dyn Any>) -> *const () {
-    let address = std::ptr::from_ref::<dyn Any>(&*value).cast();
-    // SAFETY: as in `find`.
-    let locals = unsafe { &mut *g.locals.get() };
-    locals.push((key, value));
-    address
+/// The values of the calling goroutine, `g`.
+///
+/// # Safety
+/// No other reference to them is kept.
+#[expect(
+    clippy::mut_from_ref,
+    reason = "only the goroutine itself touches its values"
+)]
+unsafe fn locals(g: &G) -> &mut Vec<(usize, Option<Box<dyn Any>>)> {
+    // SAFETY: the caller's contract, and the caller runs on `g`.
+    unsafe { &mut (*g.locals.get()).get_or_insert_default().0 }
+}
+
+/// What the calling goroutine, `g`, has for `key`.
+fn find(g: &G, key: usize) -> Found {
+    // SAFETY: the reference ends here.
+    let entry = unsafe { locals(g) }.iter().find(|(of, _)| *of == key);
+    match entry {
+        None => Found::Nothing,
+        Some((_, None)) => Found::BeingMade,
+        Some((_, Some(value))) => Found::Value(std::ptr::from_ref::<dyn Any>(&**value).cast()),
+    }
+}
+
+/// A value that is being made. If that ends by a panic there is no trace of it.
+struct BeingMade<'a> {
+    g: &'a G,
+    key: usize,
+}
+
+impl BeingMade<'_> {
+    /// Begins to make the value of `key` for the calling goroutine, `g`.
+    fn begin(g: &G, key: usize) -> BeingMade<'_> {
+        // SAFETY: the reference ends here.
+        unsafe { locals(g) }.push((key, None));
+        BeingMade { g, key }
+    }
+
+    /// The value is made; where it stays.
+    fn end(self, value: Box<dyn Any>) -> *const () {
+        let address = std::ptr::from_ref::<dyn Any>(&*value).cast();
+        // SAFETY: the reference ends here.
+        for (of, place) in unsafe { locals(self.g) } {
+            if *of == self.key {
+                *place = Some(value);
+                break;
+            }
+        }
+        std::mem::forget(self);
+        address
+    }
+}
+
+impl Drop for BeingMade<'_> {
+    fn drop(&mut self) {
+        // SAFETY: the reference ends here.
+        unsafe { locals(self.g) }.retain(|(of, _)| *of != self.key);
+    }
 }
 
 /// Declares values that each goroutine has for itself; see [`LocalKey`].

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::ops::Range;
 
-use crate::sched::Sched;
 use crate::sched::current::this_goroutine;
 use crate::sched::g::GState;
+use crate::sched::{Sched, critical};
 use crate::stats::Durations;
 
 /// The figures of the runtime of the calling goroutine, as they are at this moment.
@@ -48,7 +48,12 @@ use crate::stats::Durations;
 /// ```
 #[track_caller]
 pub fn metrics() -> Metrics {
-    Metrics::of(this_goroutine().sched)
+    let me = this_goroutine();
+    let threads = {
+        let _section = critical::enter(me);
+        me.sched.m_count() as u64
+    };
+    Metrics::of(me.sched, threads)
 }
 
 /// Figures about a runtime at one moment: see [`metrics`].
@@ -70,7 +75,7 @@ pub enum Value {
 }
 
 impl Metrics {
-    fn of(sched: &Sched) -> Metrics {
+    fn of(sched: &Sched, threads: u64) -> Metrics {
         use Value::{Count, Seconds};
 
         let states = States::count(sched);
@@ -105,10 +110,7 @@ impl Metrics {
                 "/sched/latencies:seconds",
                 Value::Histogram(Histogram(latencies)),
             ),
-            (
-                "/sched/threads/total:threads",
-                Count(sched.m_count() as u64),
-            ),
+            ("/sched/threads/total:threads", Count(threads)),
             (
                 "/sync/mutex/wait/total:seconds",
                 Seconds(sched.mutex_wait_ns() as f64 / 1e9),

@@ -5,6 +5,7 @@ mod common;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use common::{Drops, PROCS, run};
 use gmp_runtime::{channel, defer, go, goexit, goroutine_local, yield_now};
@@ -100,5 +101,34 @@ fn a_deferred_call_runs_on_panic_and_may_use_channels() {
         });
         assert!(panicking.join().is_err());
         assert_eq!(receiver.recv(), Ok("deferred"));
+    });
+}
+
+/// How often the initializer of [`SELFISH`] may use the value that it makes.
+static SELFISH_TRIES: AtomicUsize = AtomicUsize::new(0);
+
+goroutine_local! {
+    static SELFISH: usize = {
+        if SELFISH_TRIES.fetch_add(1, SeqCst) == 0 {
+            SELFISH.with(|value| *value)
+        } else {
+            7
+        }
+    };
+}
+
+#[test]
+fn a_goroutine_local_whose_initializer_uses_it_panics_and_can_be_made_then() {
+    run(1, || {
+        let first = std::panic::catch_unwind(|| SELFISH.with(|value| *value));
+        let payload = first.unwrap_err();
+        assert!(
+            payload
+                .downcast_ref::<&str>()
+                .is_some_and(|text| text.contains("uses its own value"))
+        );
+        assert_eq!(SELFISH.with(|value| *value), 7);
+        assert_eq!(SELFISH.with(|value| *value), 7);
+        assert_eq!(SELFISH_TRIES.load(SeqCst), 2, "made once after the panic");
     });
 }

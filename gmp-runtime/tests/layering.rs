@@ -115,6 +115,7 @@ const ROWS: &[Row] = &[
         modules: &[
             "builder",
             "counts",
+            "context",
             "runtime",
             "spawn",
             "goroutine",

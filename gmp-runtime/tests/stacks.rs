@@ -186,3 +186,40 @@ fn what_cannot_be_built_is_refused() {
     assert!(text(Runtime::builder().procs(5_000)).contains("5000 Ps"));
     assert!(text(Runtime::builder().procs(1).stack_size((8 << 20) + 1)).contains("8 MiB"));
 }
+
+#[test]
+fn the_size_of_stacks_can_change_while_goroutines_run() {
+    run_with_stack(64 << 10, || {
+        assert!(gmp_runtime::set_max_stack((8 << 20) + 1).is_err());
+        // Enough recursion for 64 KiB to overflow.
+        assert_eq!(gmp_runtime::set_max_stack(1 << 20).unwrap(), 64 << 10);
+        let deep: Vec<_> = (0..10).map(|_| go(|| recurse(300))).collect();
+        for handle in deep {
+            assert_eq!(handle.join().unwrap(), 300 * 301 / 2);
+        }
+        assert_eq!(gmp_runtime::set_max_stack(64 << 10).unwrap(), 1 << 20);
+        let shallow: Vec<_> = (0..200).map(|_| go(|| recurse(10))).collect();
+        for handle in shallow {
+            assert_eq!(handle.join().unwrap(), 55);
+        }
+    });
+}
+
+#[test]
+fn a_goroutine_of_try_go_runs_or_is_dropped_as_any_other() {
+    let drops = common::Drops::default();
+    let counted = drops.clone();
+    run_with_stack(64 << 10, move || {
+        let handles: Vec<_> = (0..500)
+            .map(|i| gmp_runtime::try_go(move || i).unwrap())
+            .collect();
+        let sum: usize = handles.into_iter().map(|h| h.join().unwrap()).sum();
+        assert_eq!(sum, 500 * 499 / 2);
+        // Never run: main returns first.
+        for i in 0..10 {
+            let value = counted.value(i);
+            drop(gmp_runtime::try_go(move || drop(value)).unwrap());
+        }
+    });
+    assert_eq!((drops.made(), drops.alive()), (10, 0));
+}

@@ -71,7 +71,7 @@ fn count_latency(p: &P, g: GRef) {
 /// Makes `g`, which was taken from a queue, the one that runs on `m` with `p`.
 #[inline(always)]
 pub(crate) fn start_here(m: &M, p: &P, g: GRef, inherits_slice: bool) {
-    if !g.has_stack() {
+    if !g.started.get() {
         crate::sched::life::give_stack(p, g);
     }
     if g.runnable_since.get() != 0 {

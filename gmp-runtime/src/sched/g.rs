@@ -223,6 +223,11 @@ pub(crate) struct Routine {
     pub(crate) name: fn() -> &'static str,
 }
 
+/// Values by the address of their key, oldest first: few, so a search is short. One that is being made is not
+/// there yet, and its key is.
+#[derive(Debug, Default)]
+pub(crate) struct Locals(pub(crate) Vec<(usize, Option<Box<dyn Any>>)>);
+
 /// Words that the closure, later its result, may use inside the goroutine.
 pub(crate) const PAYLOAD_WORDS: usize = 10;
 
@@ -239,35 +244,36 @@ pub(crate) struct G {
     m: AtomicPtr<M>,
     /// Whether it is in the runtime.
     pub(crate) mark: Mark,
+    /// Ended, detached, awaited: see `spawn`.
+    pub(crate) join: AtomicU32,
     /// The next one in whatever list it is in. Owner's.
     pub(crate) link: Cell<Option<GRef>>,
-    /// Its stack, from its first run to its end. Owner's.
+    /// Its stack, from its first run to its end, or from before its first run if that was made sure of. Owner's.
     pub(crate) stack: Cell<Option<Stack>>,
+    /// For `park` and `unpark`.
+    pub(crate) permit: AtomicU32,
     /// The M that it is locked to: it runs on no other one. Written by itself, read by its owner and dumps.
     locked_to: AtomicPtr<M>,
-    /// How many times it was locked and not unlocked. Its own.
-    pub(crate) locks: Cell<u32>,
     /// Written by the owner.
     pub(crate) id: ShownNumber,
     /// What its closure and result are. Written by the owner.
     pub(crate) routine: ShownRef<Routine>,
     /// The closure until it runs, the result when it has run.
     payload: UnsafeCell<[MaybeUninit<u64>; PAYLOAD_WORDS]>,
-    /// Ended, detached, awaited: see `spawn`.
-    pub(crate) join: AtomicU32,
     /// Who waits in `join`. Written before the bit that says so.
     pub(crate) joiner: Cell<Option<GRef>>,
     /// What it waits for, while it waits. Written by the owner.
     pub(crate) wait: ShownWait,
     /// Since when it has been runnable, if that is measured; else 0. Owner's.
     pub(crate) runnable_since: Cell<u64>,
+    /// Whether it has begun to run. Owner's.
+    pub(crate) started: Cell<bool>,
     /// Whether it was unwinding when it last left its M. Owner's.
     pub(crate) unwinding: Cell<bool>,
-    /// Values of goroutine-locals by the address of their key, oldest first: few, so a search is short. The
-    /// goroutine's own.
-    pub(crate) locals: UnsafeCell<Vec<(usize, Box<dyn Any>)>>,
-    /// For `park` and `unpark`.
-    pub(crate) permit: AtomicU32,
+    /// How many times it was locked and not unlocked. Its own.
+    pub(crate) locks: Cell<u32>,
+    /// Values of goroutine-locals, if there are any. The goroutine's own.
+    pub(crate) locals: UnsafeCell<Option<Box<Locals>>>,
     /// Where it was made. Written by the owner.
     pub(crate) created_at: ShownRef<Location<'static>>,
     /// Who made it; 0 for the runtime. Written by the owner.
@@ -298,8 +304,9 @@ impl G {
             joiner: Cell::new(None),
             wait: ShownWait::nothing(),
             runnable_since: Cell::new(0),
+            started: Cell::new(false),
             unwinding: Cell::new(false),
-            locals: UnsafeCell::new(Vec::new()),
+            locals: UnsafeCell::new(None),
             permit: AtomicU32::new(0),
             created_at: ShownRef::none(),
             creator: ShownNumber::new(0),
@@ -375,13 +382,6 @@ impl G {
         );
     }
 
-    /// Whether it has a stack: it has started and not ended.
-    #[inline(always)]
-    pub(crate) fn has_stack(&self) -> bool {
-        // SAFETY: the owner asks, so nobody changes it meanwhile.
-        unsafe { (*self.stack.as_ptr()).is_some() }
-    }
-
     /// Where the closure, or the result, is.
     pub(crate) fn payload(&self) -> *mut u64 {
         self.payload.get().cast()
@@ -442,6 +442,12 @@ mod tests {
         assert_eq!(legal, TRANSITIONS.len());
         assert!(!is_transition(GState::Dead as u32, GState::Running as u32));
         assert!(!is_transition(GState::Waiting as u32, GState::Dead as u32));
+    }
+
+    /// A million of them and their first pages of stack are to fit into 4.6 GB.
+    #[test]
+    fn a_goroutine_takes_no_more_than_two_pairs_of_cache_lines() {
+        assert!(size_of::<G>() <= 256, "{} bytes", size_of::<G>());
     }
 
     #[cfg(feature = "trace")]

@@ -22,8 +22,7 @@ use std::panic::{self, AssertUnwindSafe, Location};
 use std::thread;
 
 use crate::fatal::fatal;
-use crate::prim::atomic::Ordering;
-use crate::sched::Visit;
+use crate::prim::atomic::{AtomicU32, Ordering};
 use crate::sched::critical;
 use crate::sched::current;
 use crate::sched::g::{G, PAYLOAD_WORDS, Routine, Wait, WaitReason, transition};
@@ -31,6 +30,8 @@ use crate::sched::m::{M, PostSwitch};
 use crate::sched::p::P;
 use crate::sched::park::{self, Cancelled};
 use crate::sched::refs::GRef;
+use crate::sched::{Sched, Visit};
+use crate::stack::{Stack, StackError};
 use crate::switch::Context;
 use crate::sys::futex;
 use crate::trace::marks::{ExitHow, Waker};
@@ -40,6 +41,66 @@ const LEFT: u32 = 2;
 const RELEASED: u32 = 4;
 const AWAITED: u32 = 8;
 const WATCHED: u32 = 16;
+
+// ---- the word
+
+/// The goroutine has put its result: what the word was before. `None`: nobody wants the result.
+#[inline(always)]
+fn say_ended(join: &AtomicU32) -> Option<u32> {
+    // ordering: Acquire; pairs with the AcqRel in `say_released`.
+    if join.load(Ordering::Acquire) & RELEASED != 0 {
+        return None;
+    }
+    // ordering: AcqRel; pairs with the Acquire loads of handles (the result is there) and with the
+    // exchange that released it, or the joiner that was set.
+    let before = join.fetch_or(ENDED, Ordering::AcqRel);
+    (before & RELEASED == 0).then_some(before)
+}
+
+/// The M has left the goroutine, which has ended: whether that was the last thing to happen to it.
+#[inline(always)]
+fn say_left(join: &AtomicU32) -> bool {
+    // ordering: Relaxed: the goroutine saw the bit itself, on this thread, if it is set here at first.
+    join.load(Ordering::Relaxed) & RELEASED != 0
+        // ordering: AcqRel; pairs with the one in `say_released_after_end`: who comes second frees.
+        || join.fetch_or(LEFT, Ordering::AcqRel) & RELEASED != 0
+}
+
+/// A goroutine, which is set as joiner, waits for the end: true if that has come, and nobody will wake it.
+#[inline(always)]
+fn say_awaited(join: &AtomicU32) -> bool {
+    // ordering: AcqRel; pairs with the AcqRel in `say_ended`: either it sees the joiner, or we see its end.
+    join.fetch_or(AWAITED, Ordering::AcqRel) & ENDED != 0
+}
+
+/// The handle is gone: true if the goroutine will see to its result. False when it has ended: the result is
+/// the caller's, and [`say_released_after_end`] comes next.
+#[inline(always)]
+fn say_released(join: &AtomicU32) -> bool {
+    // ordering: Acquire; pairs with the AcqRel in `say_ended`.
+    let mut seen = join.load(Ordering::Acquire);
+    while seen & ENDED == 0 {
+        // A goroutine that was cancelled while it waited in `join` no longer does.
+        let released = (seen | RELEASED) & !AWAITED;
+        // ordering: AcqRel; pairs with the AcqRel in `say_ended`: the goroutine drops its own result. Acquire
+        // on failure, as above.
+        match join.compare_exchange_weak(seen, released, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => return true,
+            Err(now) => seen = now,
+        }
+    }
+    false
+}
+
+/// The handle of a goroutine that has ended is done with the result: whether that was the last thing to happen
+/// to it.
+#[inline(always)]
+fn say_released_after_end(join: &AtomicU32) -> bool {
+    // ordering: AcqRel; pairs with the one in `say_left`: who comes second frees.
+    join.fetch_or(RELEASED, Ordering::AcqRel) & LEFT != 0
+}
+
+// ---- the beginning
 
 /// Puts the closure into a goroutine that nobody uses yet.
 ///
@@ -185,14 +246,33 @@ pub(crate) fn start_from_scheduler<F: FnOnce() + Send + 'static>(
     Ok(g)
 }
 
+/// A stack of the size that goroutines have.
+#[inline(always)]
+fn take_stack(p: &P, sched: &Sched) -> Result<Stack, StackError> {
+    // SAFETY: the M that holds a P is the only one to touch its stacks.
+    let stacks = unsafe { &mut *p.stacks.get() };
+    let class = sched.stack_class();
+    if stacks.class() != class {
+        stacks.change_class(sched.stacks, class);
+    }
+    stacks.take(sched.stacks)
+}
+
+/// Makes sure of a stack for `g`, which nobody else has yet.
+pub(crate) fn reserve_stack(p: &P, g: GRef) -> Result<(), StackError> {
+    g.stack.set(Some(take_stack(p, g.sched)?));
+    Ok(())
+}
+
 /// Gives a goroutine that is about to run for the first time its stack.
 #[inline(always)]
 pub(crate) fn give_stack(p: &P, g: GRef) {
-    let sched = g.sched;
-    // SAFETY: the M that holds a P is the only one to touch its stacks.
-    let stack = match unsafe { (*p.stacks.get()).take(sched.stacks) } {
-        Ok(stack) => stack,
-        Err(error) => fatal!("goroutine {} cannot start: {error}", g.id.get()),
+    let stack = match g.stack.take() {
+        Some(stack) => stack,
+        None => match take_stack(p, g.sched) {
+            Ok(stack) => stack,
+            Err(error) => fatal!("goroutine {} cannot start: {error}", g.id.get()),
+        },
     };
     // ordering: Relaxed: read by code on this stack, which runs after this on this thread, or on
     // another after the goroutine was handed over.
@@ -201,6 +281,7 @@ pub(crate) fn give_stack(p: &P, g: GRef) {
     // SAFETY: the stack is fresh from the pool, and this goroutine's until it has left it.
     unsafe { Context::prepare(&g.context, top, limit, goroutine_main) };
     g.stack.set(Some(stack));
+    g.started.set(true);
 }
 
 /// Where every goroutine begins and ends.
@@ -223,32 +304,37 @@ extern "C" fn goroutine_main() -> ! {
 #[derive(Debug)]
 pub(crate) struct Goexit;
 
-/// Drops the goroutine-locals of `g`, which ends: the last one made first. Destructors may make others,
-/// which are dropped too.
+/// Drops the goroutine-locals of `g`, which ends.
 #[inline(always)]
 fn drop_locals(g: GRef) {
-    // SAFETY: only the goroutine itself touches its values; each is taken out before its destructor runs.
-    while let Some((_, value)) = unsafe { (*g.locals.get()).pop() } {
+    // SAFETY: only the goroutine itself touches its values.
+    if unsafe { (*g.locals.get()).is_some() } {
+        drop_values(g);
+    }
+}
+
+/// Drops the values of `g`: the last one made first. Destructors may make others, which are dropped too.
+#[cold]
+#[inline(never)]
+fn drop_values(g: GRef) {
+    loop {
+        // SAFETY: only the goroutine itself touches its values; each is taken out before its destructor runs.
+        let last = unsafe { (*g.locals.get()).as_mut() }.and_then(|locals| locals.0.pop());
+        let Some((_, value)) = last else { break };
         // The panic hook has told of a panic in a destructor; nobody else is left to tell.
         std::mem::forget(panic::catch_unwind(AssertUnwindSafe(|| drop(value))));
     }
+    // SAFETY: as above.
+    unsafe { *g.locals.get() = None };
 }
 
 /// Says that the result is there.
 #[inline(always)]
 fn end(g: GRef, routine: &Routine) {
-    // ordering: Acquire; pairs with the AcqRel exchange in `JoinHandle::release`.
-    if g.join.load(Ordering::Acquire) & RELEASED != 0 {
-        drop_own_result(g, routine);
-        return;
-    }
-    // ordering: AcqRel; pairs with the Acquire loads of handles (the result is there) and with the
-    // exchange that released it, or the joiner that was set.
-    let before = g.join.fetch_or(ENDED, Ordering::AcqRel);
-    if before & RELEASED != 0 {
-        drop_own_result(g, routine);
-    } else if before & (AWAITED | WATCHED) != 0 {
-        wake_joiner(g, before);
+    match say_ended(&g.join) {
+        None => drop_own_result(g, routine),
+        Some(before) if before & (AWAITED | WATCHED) != 0 => wake_joiner(g, before),
+        Some(_) => {}
     }
 }
 
@@ -279,17 +365,14 @@ pub(crate) fn free_after_exit(m: &M, g: GRef) {
     let p = m.held_p();
     if let Some(stack) = g.stack.take() {
         g.context.forget();
+        g.started.set(false);
         // SAFETY: the M that holds a P is the only one to touch its stacks; the goroutine has left
         // the stack for good.
         unsafe { (*p.stacks.get()).put(g.sched.stacks, stack) };
     }
     transition!(g, Running => Dead);
     m.tracer.settle();
-    // ordering: Relaxed: the goroutine saw the bit itself, on this thread, if it is set here at first.
-    let released = g.join.load(Ordering::Relaxed) & RELEASED != 0
-        // ordering: AcqRel; pairs with the exchange in `JoinHandle::release`: who comes second frees.
-        || g.join.fetch_or(LEFT, Ordering::AcqRel) & RELEASED != 0;
-    if released {
+    if say_left(&g.join) {
         recycle(g);
         m.sched.put_free(&p, g);
     }
@@ -311,8 +394,7 @@ fn recycle(g: GRef) {
 /// The post-switch action of a goroutine that waits for the end of another one.
 pub(crate) fn await_end(m: &M, waiting: GRef, awaited: GRef) {
     awaited.joiner.set(Some(waiting));
-    // ordering: AcqRel; pairs with the AcqRel in `end`: either it sees the joiner, or we see its end.
-    if awaited.join.fetch_or(AWAITED, Ordering::AcqRel) & ENDED != 0 {
+    if say_awaited(&awaited.join) {
         awaited.joiner.set(None);
         park::ready(m, waiting, Waker::Goroutine);
     }
@@ -328,6 +410,9 @@ pub(crate) fn has_handle(g: GRef) -> bool {
 /// Drops the closure of a goroutine that is dead without having run. Its handle, if there is one, finds
 /// that it was cancelled.
 pub(crate) fn drop_unstarted(g: GRef) {
+    if let Some(stack) = g.stack.take() {
+        g.sched.stacks.put(stack);
+    }
     let Some(routine) = g.routine.get() else {
         fatal!("goroutine {} has no code", g.id.get())
     };
@@ -432,20 +517,8 @@ pub(crate) unsafe fn take_result<T>(g: GRef) -> thread::Result<T> {
 /// # Safety
 /// As [`take_result`], but `g` may still run.
 pub(crate) unsafe fn release<T>(g: GRef) {
-    // ordering: Acquire; pairs with the AcqRel in `end`.
-    let mut seen = g.join.load(Ordering::Acquire);
-    while seen & ENDED == 0 {
-        // A goroutine that was cancelled while it waited in `join` no longer does.
-        let released = (seen | RELEASED) & !AWAITED;
-        // ordering: AcqRel; pairs with the AcqRel in `end`: the goroutine drops its own result. Acquire
-        // on failure, as above.
-        match g
-            .join
-            .compare_exchange_weak(seen, released, Ordering::AcqRel, Ordering::Acquire)
-        {
-            Ok(_) => return,
-            Err(now) => seen = now,
-        }
+    if say_released(&g.join) {
+        return;
     }
     // SAFETY: the goroutine has ended and its result has not been taken.
     let result = unsafe { take::<thread::Result<T>>(&g) };
@@ -460,8 +533,7 @@ fn release_ended(g: GRef) {
     let _section = critical::enter_if(me);
     let me = me.filter(|me| std::ptr::eq(me.sched, g.sched));
     let _visit = me.is_none().then(|| Visit::new(g.sched));
-    // ordering: AcqRel; pairs with the one in `free_after_exit`: who comes second frees.
-    if g.join.fetch_or(RELEASED, Ordering::AcqRel) & LEFT == 0 {
+    if !say_released_after_end(&g.join) {
         return;
     }
     recycle(g);

@@ -37,7 +37,7 @@ use std::io;
 use std::thread::{self, JoinHandle};
 
 use crate::lock::{Rank, SpinLock};
-use crate::prim::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use crate::prim::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use crate::sched::idle::IdleCounters;
 use crate::sched::inject::GList;
 use crate::sched::keeper::Keeper;
@@ -142,6 +142,8 @@ pub(crate) struct Sched {
     #[expect(clippy::vec_box, reason = "an M stays where it is when the list grows")]
     ms: SpinLock<Vec<Box<M>>>,
     pub(crate) table: GTable,
+    /// The size class of the stacks of goroutines that begin to run.
+    stack_class: AtomicU8,
     /// The stacks of the process.
     pub(crate) stacks: &'static StackPool,
     /// The time to within some milliseconds.
@@ -198,6 +200,7 @@ impl Sched {
             procs: Procs::new(procs as u32, stack_class),
             ms: SpinLock::new(Rank::Sched, Vec::new()),
             table: GTable::reserve()?,
+            stack_class: AtomicU8::new(stack_class),
             stacks: StackPool::global().map_err(io::Error::other)?,
             clock: clock::CoarseClock::new(),
             keeper: Keeper::new(),
@@ -242,6 +245,19 @@ impl Sched {
     pub(crate) fn mutex_wait_ns(&self) -> u64 {
         // ordering: Relaxed: a sum.
         self.mutex_wait_ns.load(Ordering::Relaxed)
+    }
+
+    /// The size class of the stacks of goroutines that begin to run.
+    #[inline(always)]
+    pub(crate) fn stack_class(&self) -> u8 {
+        // ordering: Relaxed: a number.
+        self.stack_class.load(Ordering::Relaxed)
+    }
+
+    /// Changes it; what it was.
+    pub(crate) fn set_stack_class(&self, class: u8) -> u8 {
+        // ordering: Relaxed: a number.
+        self.stack_class.swap(class, Ordering::Relaxed)
     }
 
     // ---- Ms

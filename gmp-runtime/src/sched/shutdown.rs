@@ -48,7 +48,7 @@ pub(crate) fn finish(m: &M) -> usize {
             // What destructors made runnable, before one of them ends.
             m.sched.forget_queued(&m.held_p());
             match g.state() {
-                state if state == GState::Runnable as u32 && !g.has_stack() => {
+                state if state == GState::Runnable as u32 && !g.started.get() => {
                     drop_unstarted(g);
                     ended += 1;
                 }
@@ -75,7 +75,7 @@ pub(crate) fn finish(m: &M) -> usize {
 
 /// Whether some goroutine stopped in the middle. When no M runs.
 pub(crate) fn must_unwind(sched: &Sched) -> bool {
-    (0..sched.table.len()).any(|index| sched.table.get(index).has_stack())
+    (0..sched.table.len()).any(|index| sched.table.get(index).started.get())
 }
 
 /// Drops the closure of a goroutine that never ran.

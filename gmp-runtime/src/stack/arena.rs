@@ -16,6 +16,9 @@ use std::sync::OnceLock;
 /// How many sizes of stacks there are.
 pub(crate) const CLASSES: usize = 8;
 
+/// The largest stride.
+pub(crate) const LARGEST: usize = stride(CLASSES as u8 - 1);
+
 /// The smallest stride is two to the power of this.
 const SMALLEST_STRIDE_SHIFT: u32 = 16;
 

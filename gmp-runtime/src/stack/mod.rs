@@ -23,7 +23,7 @@ pub(crate) mod release;
 #[cfg(test)]
 mod overflow_tests;
 
-pub(crate) use arena::{Stack, class_for, slot_of};
+pub(crate) use arena::{LARGEST, Stack, class_for, slot_of, stride};
 pub(crate) use pool::{StackCache, StackPool};
 
 use std::fmt;

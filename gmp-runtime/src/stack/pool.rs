@@ -280,6 +280,20 @@ impl StackCache {
         self.len += 1;
     }
 
+    /// The size class.
+    #[inline]
+    pub(crate) fn class(&self) -> u8 {
+        self.class
+    }
+
+    /// From now on it has stacks of another class.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn change_class(&mut self, pool: &StackPool, class: u8) {
+        self.flush(pool);
+        self.class = class;
+    }
+
     /// Gives all stacks to the pool: for a P that is going away.
     pub(crate) fn flush(&mut self, pool: &StackPool) {
         self.spill(pool, self.len);
