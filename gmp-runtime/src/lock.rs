@@ -79,6 +79,8 @@ impl Spin {
     /// Waits until the lock is free and takes it.
     #[inline(always)]
     pub(crate) fn lock(&self) {
+        #[cfg(gmp_sched_fuzz)]
+        perturb();
         #[cfg(debug_assertions)]
         held::check(self.rank);
         if !self.take() {
@@ -148,6 +150,18 @@ impl Spin {
                 yield_thread();
             }
         }
+    }
+}
+
+/// Once in 32 times, gives up the processor before a lock is taken: see `sched::fuzz`.
+#[cfg(gmp_sched_fuzz)]
+fn perturb() {
+    use crate::prim::process_wide::AtomicU32;
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    // ordering: Relaxed: any number will do.
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    if count.wrapping_mul(0x9e37_79b9) < 1 << 27 {
+        yield_thread();
     }
 }
 

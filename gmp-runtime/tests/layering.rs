@@ -52,6 +52,7 @@ const ROWS: &[Row] = &[
             "sched::runq",
             "sched::inject",
             "sched::shown",
+            "sched::fuzz",
             "sched::clock",
             "sched::mark",
             "time::heap",

@@ -54,6 +54,7 @@ fn settle_unless_exit(m: &M, how: Leave) {
 #[inline(always)]
 fn needs_thought(m: &M, p: &P) -> bool {
     p.wants_attention()
+        || p.perturbs(8)
         || m.locked().is_some()
         || p.slice_is_over()
         || (p.tick().is_multiple_of(GLOBAL_QUEUE_TICK)

@@ -545,3 +545,7 @@ fn release_ended(g: GRef) {
         None => g.sched.put_free_from_outside(g),
     }
 }
+
+#[cfg(all(test, loom))]
+#[path = "life_tests.rs"]
+mod tests;
