@@ -87,6 +87,36 @@ fn a_recorded_program_is_a_trace_of_go() {
     assert_eq!(std::fs::read(&again).unwrap(), output.stdout);
 }
 
+/// A trace is not written over while it is read, by whatever name the output is called.
+#[test]
+fn a_trace_is_not_converted_onto_itself() {
+    let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/gmp/channels.gmpt");
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let (copy, link) = (folder.join("itself.gmpt"), folder.join("itself.link"));
+    let whole = std::fs::read(trace).unwrap();
+    std::fs::write(&copy, &whole).unwrap();
+    let _ = std::fs::remove_file(&link);
+    std::os::unix::fs::symlink(&copy, &link).unwrap();
+    let (copy, link) = (copy.to_str().unwrap(), link.to_str().unwrap());
+    let from_input = |output: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_gmp-analyze"));
+        command.args(["convert", "-", "--to", "go", "-o", output]);
+        command.stdin(std::fs::File::open(copy).unwrap());
+        command.output().unwrap()
+    };
+    for output in [
+        convert(&[copy, "--to", "go", "-o", copy]),
+        convert(&[copy, "--to", "go", "-o", link]),
+        convert(&[link, "--to", "go", "-o", copy]),
+        from_input(copy),
+    ] {
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("is the trace itself"), "{said}");
+        assert_eq!(std::fs::read(copy).unwrap(), whole);
+    }
+}
+
 #[test]
 fn what_cannot_be_done_is_said() {
     let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/gmp/channels.gmpt");

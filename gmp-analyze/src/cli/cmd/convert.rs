@@ -9,8 +9,10 @@ use crate::units::counted;
 use gmp_trace::Body;
 use gmp_trace::go::write::{Outcome, Writer};
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 pub(super) fn run(args: &ConvertArgs) -> Result<Verdict, Failure> {
@@ -26,6 +28,13 @@ pub(super) fn run(args: &ConvertArgs) -> Result<Verdict, Failure> {
             let message = format!("{path} cannot be written: {error}; name another file with -o");
             Failure::Usage(message)
         };
+        if is_same_file(&args.trace, path) {
+            let path = path.display();
+            let message = format!(
+                "{path} is the trace itself, which is still to be read; name another file with -o"
+            );
+            return Err(Failure::Usage(message));
+        }
         to_go(&mut input, File::create(path).map_err(cannot)?, cannot)?
     };
     damage::note(&input, &Counts::default());
@@ -34,6 +43,20 @@ pub(super) fn run(args: &ConvertArgs) -> Result<Verdict, Failure> {
         picture::note(&source, &line);
     }
     Ok(Verdict::Fine)
+}
+
+/// True where `trace` names the file that `output` names, by whatever path.
+fn is_same_file(trace: &OsStr, output: &Path) -> bool {
+    let identity = |path: &Path| {
+        let metadata = path.metadata().ok()?;
+        metadata.is_file().then(|| (metadata.dev(), metadata.ino()))
+    };
+    let read = if trace == "-" {
+        Path::new("/dev/stdin")
+    } else {
+        Path::new(trace)
+    };
+    identity(output).is_some_and(|output| identity(read) == Some(output))
 }
 
 /// Writes the trace to `out`, whose errors become what `failure` makes of them.
