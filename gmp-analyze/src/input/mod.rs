@@ -87,19 +87,16 @@ fn options() -> Options {
 /// The file at `path`, where it is a trace as it stands there: one that can be read at any place.
 /// Whatever is wrong with another one is found when it is opened as a stream.
 fn plain_trace(path: &OsStr, progress: bool) -> Option<ProgressAt> {
-    if path == "-" {
+    // A pipe must be opened once: whoever writes to it would lose its reader.
+    if path == "-" || !std::fs::metadata(path).ok()?.is_file() {
         return None;
     }
     let file = File::open(path).ok()?;
-    let metadata = file.metadata().ok()?;
+    let length = file.metadata().ok()?.len();
     let mut first = [0; LOOKED_AT];
-    let looked = if metadata.is_file() {
-        file.read_at(&mut first, 0).ok()?
-    } else {
-        0
-    };
+    let looked = file.read_at(&mut first, 0).ok()?;
     let found = sniff::kind(first.get(..looked)?);
-    is_trace(found).then(|| ProgressAt::new(file, metadata.len(), progress))
+    is_trace(found).then(|| ProgressAt::new(file, length, progress))
 }
 
 /// Writes the records of the trace at `path` to `out` as text, as they are in the file.
@@ -403,6 +400,29 @@ fn with_hyphens(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::process::Command;
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    #[test]
+    fn a_pipe_is_not_opened_to_look_at_it() {
+        let pipe = std::env::temp_dir().join(format!("gmp-analyze-pipe-{}", std::process::id()));
+        let made = Command::new("mkfifo").arg(&pipe).status().expect("runs");
+        assert!(made.success());
+        let (tell, told) = channel();
+        let path = pipe.clone();
+        let looking = std::thread::spawn(move || {
+            let is_none = plain_trace(path.as_os_str(), false).is_none();
+            tell.send(is_none).expect("somebody who listens");
+        });
+        // Nobody writes to it, so that whoever opens it waits.
+        let is_none = told.recv_timeout(Duration::from_secs(60));
+        let mut both = File::options();
+        drop(both.read(true).write(true).open(&pipe).expect("opens"));
+        looking.join().expect("no panic");
+        std::fs::remove_file(&pipe).expect("removed");
+        assert_eq!(is_none, Ok(true));
+    }
 
     #[test]
     fn kinds_of_the_reader_become_names() {
