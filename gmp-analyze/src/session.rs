@@ -37,14 +37,7 @@ pub fn run_filtered<S: Sink>(
         machine.sink_mut().learn(event, tables);
         machine.event(event);
     })?;
-    let outcome = machine.finish();
-    Ok(Outcome {
-        sink: outcome.sink.into_sink(),
-        begin: outcome.begin,
-        end: outcome.end,
-        counts: outcome.counts,
-        peak_goroutines: outcome.peak_goroutines,
-    })
+    Ok(machine.finish().map(Only::into_sink))
 }
 
 /// The report on the trace at `path`; `lives` asks for the list of every goroutine, `progress` for

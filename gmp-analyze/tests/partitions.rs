@@ -3,6 +3,7 @@
 
 mod common;
 
+use common::expected::made;
 use common::{Partitions, Random, g, m, p};
 use gmp_analyze::analysis::collect::Collector;
 use gmp_analyze::diag::Kind;
@@ -339,6 +340,32 @@ fn legal_events(random: &mut Random) -> Vec<Event> {
         }
     }
     events
+}
+
+/// A P runs while a goroutine runs on it. Only where the clocks of two threads disagree may the two
+/// begin at different moments: the goroutine when it was made runnable, the P when its thread says.
+#[test]
+fn ps_run_as_long_as_the_goroutines_on_them() {
+    let (mut same, mut apart) = (0, 0);
+    for (name, bytes) in made() {
+        let mut reader = gmp_trace::open(std::io::Cursor::new(bytes)).expect("a trace");
+        let mut machine = Machine::new(Partitions::default());
+        let read = reader.for_each_event(|event, _| machine.event(event));
+        read.expect("whole");
+        let outcome = machine.finish();
+        let steps = outcome.counts.count(Kind::TimeWentBack);
+        let most = i128::from(steps) * i128::from(outcome.counts.largest_step_back().0);
+        for (proc, [of_goroutines, of_proc]) in outcome.sink.running_on {
+            let difference = (of_goroutines - of_proc).abs();
+            assert!(
+                difference <= most,
+                "{name} {proc:?}: {difference} of {most}"
+            );
+            same += usize::from(difference == 0);
+            apart += usize::from(difference > 0);
+        }
+    }
+    assert!(same >= 3 && apart > 0, "{same} {apart}");
 }
 
 /// Every trace of the repository, well or damaged.

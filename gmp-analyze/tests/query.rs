@@ -70,6 +70,25 @@ fn words(value: &Value) -> Option<String> {
     }
 }
 
+/// An answer of `K` columns of words and `N` of whole numbers: the numbers by the words.
+fn figures<const K: usize, const N: usize>(
+    path: &Path,
+    sql: &str,
+) -> BTreeMap<[Option<String>; K], [i64; N]> {
+    let all = rows(path, sql);
+    let found: BTreeMap<_, _> = all
+        .iter()
+        .map(|row| {
+            assert_eq!(row.len(), K + N, "{sql}");
+            let key = std::array::from_fn(|place| words(&row[place]));
+            let numbers = std::array::from_fn(|place| whole(&row[K + place]));
+            (key, numbers)
+        })
+        .collect();
+    assert_eq!(found.len(), all.len(), "{sql}: a key twice");
+    found
+}
+
 fn report(path: &Path) -> Report {
     session::report(path.as_os_str(), true, false).expect("a trace")
 }
@@ -149,10 +168,10 @@ fn figures_of_steals_are_those_of_the_report() {
 }
 
 /// Function and position as SQL has them: null where the report has a stand-in.
-fn key(name: &Name) -> (Option<String>, Option<String>) {
+fn key(name: &Name) -> [Option<String>; 2] {
     let stand_ins = [names::UNKNOWN_FUNCTION, names::BEFORE_TRACE, ""];
     let known = |text: &str| (!stand_ins.contains(&text)).then(|| text.to_owned());
-    (known(&name.function), known(&name.position))
+    [known(&name.function), known(&name.position)]
 }
 
 #[test]
@@ -185,13 +204,7 @@ fn figures_of_groups_are_those_of_the_report() {
                           SUM(waiting_ns) AS waiting, SUM(end_ns - begin_ns) AS life,
                           MAX(running_ns) AS most_running
                    FROM goroutines GROUP BY function, made_at";
-        let found: BTreeMap<_, [i64; 8]> = rows(&path, sql)
-            .iter()
-            .map(|row| {
-                let figures = std::array::from_fn(|place| whole(&row[place + 2]));
-                ((words(&row[0]), words(&row[1])), figures)
-            })
-            .collect();
+        let found = figures::<2, 8>(&path, sql);
         assert_eq!(found, expected, "{name}");
         groups += found.len();
     }
@@ -209,7 +222,8 @@ fn spans_and_starts_of_groups_are_those_of_the_report() {
             for &state in GoroutineState::ALL {
                 let count = row.group.spans[state as usize] as i64;
                 if count > 0 {
-                    let of_state = (key(&row.name), state.name().to_owned());
+                    let [function, position] = key(&row.name);
+                    let of_state = [function, position, Some(state.name().to_owned())];
                     let sums: &mut [i64; 2] = expected.entry(of_state).or_default();
                     sums[0] += count;
                     sums[1] += row.group.of(state).0;
@@ -226,26 +240,13 @@ fn spans_and_starts_of_groups_are_those_of_the_report() {
             "SELECT g.function, g.made_at, s.state, COUNT(*) AS spans, SUM(s.duration_ns) AS time
                    FROM g_spans s JOIN goroutines g ON s.goroutine = g.goroutine
                    GROUP BY g.function, g.made_at, s.state";
-        let found: BTreeMap<_, [i64; 2]> = rows(&path, sql)
-            .iter()
-            .map(|row| {
-                let group = (words(&row[0]), words(&row[1]));
-                let state = words(&row[2]).expect("a state");
-                ((group, state), [whole(&row[3]), whole(&row[4])])
-            })
-            .collect();
+        let found = figures::<3, 2>(&path, sql);
         assert_eq!(found, expected, "{name}");
         spans += found.values().map(|sums| sums[0]).sum::<i64>();
         let sql = "SELECT g.function, g.made_at, COUNT(*) AS wakes, SUM(w.latency_ns) AS latency
                    FROM wakes w JOIN goroutines g ON w.goroutine = g.goroutine
                    WHERE w.latency_ns IS NOT NULL GROUP BY g.function, g.made_at";
-        let found: BTreeMap<_, [i64; 2]> = rows(&path, sql)
-            .iter()
-            .map(|row| {
-                let group = (words(&row[0]), words(&row[1]));
-                (group, [whole(&row[2]), whole(&row[3])])
-            })
-            .collect();
+        let found = figures::<2, 2>(&path, sql);
         assert_eq!(found, latencies, "{name}");
         // Without the join: the function is in every row where the goroutine is known.
         let sql = "SELECT COUNT(*) FROM g_spans s JOIN goroutines g ON s.goroutine = g.goroutine
@@ -270,18 +271,12 @@ fn causes_of_latency_are_those_of_the_report() {
                     .map(|_| gmp_analyze::analysis::latency::found_name(row.found).to_owned());
                 let latency = &row.latency;
                 let figures = [latency.count() as i64, latency.total().0, latency.max().0];
-                ((found, Some(row.cause.name().to_owned())), figures)
+                ([found, Some(row.cause.name().to_owned())], figures)
             })
             .collect();
         let sql = "SELECT found, cause, COUNT(*), SUM(latency_ns), MAX(latency_ns) AS longest
                    FROM wakes WHERE cause IS NOT NULL GROUP BY found, cause";
-        let found: BTreeMap<_, [i64; 3]> = rows(&path, sql)
-            .iter()
-            .map(|row| {
-                let figures = std::array::from_fn(|place| whole(&row[place + 2]));
-                ((words(&row[0]), words(&row[1])), figures)
-            })
-            .collect();
+        let found = figures::<2, 3>(&path, sql);
         assert_eq!(found, expected, "{name}");
         causes += found.len();
     }

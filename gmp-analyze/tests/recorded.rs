@@ -15,16 +15,13 @@
 mod common;
 
 use std::io::{Read, Write};
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use common::Partitions;
-use gmp_analyze::analysis::collect::Collector;
+use common::report_at;
 use gmp_analyze::analysis::report::Report;
-use gmp_analyze::machine::{Cause, Outcome};
-use gmp_analyze::{input, session};
+use gmp_analyze::machine::Cause;
 use gmp_runtime::net::TcpStream;
 use gmp_runtime::{Runtime, channel, go, proc_id, sleep, yield_now};
 use gmp_trace::tables::Text;
@@ -138,7 +135,7 @@ fn record(procs: usize, program: fn() -> Option<Counts>) -> Option<(Counts, Repo
             counts
         })
     };
-    let report = report(&path);
+    let report = report_at(&path);
     std::fs::remove_file(&path).unwrap();
     assert!(
         report
@@ -149,23 +146,6 @@ fn record(procs: usize, program: fn() -> Option<Counts>) -> Option<(Counts, Repo
         report.anomalies
     );
     counts.map(|counts| (counts, report))
-}
-
-/// The report on the trace at `path`, after the states of every goroutine and P were added up.
-fn report(path: &Path) -> Report {
-    let mut input = input::open(path.as_os_str(), false).unwrap();
-    let sink = (Collector::new(false), Partitions::default());
-    let outcome = session::run(&mut input, sink).unwrap();
-    let (collector, partitions) = outcome.sink;
-    partitions.check(outcome.begin, outcome.end);
-    let outcome = Outcome {
-        sink: collector,
-        begin: outcome.begin,
-        end: outcome.end,
-        counts: outcome.counts,
-        peak_goroutines: outcome.peak_goroutines,
-    };
-    Report::new(outcome, input.facts(), input.tables(), input.anomalies())
 }
 
 fn is_error(anomaly: &gmp_analyze::diag::Anomaly) -> bool {

@@ -13,13 +13,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use common::Partitions;
+use common::{Partitions, checked};
 use gmp_analyze::analysis::collect::Collector;
 use gmp_analyze::analysis::report::Report;
 use gmp_analyze::diag::Severity;
-use gmp_analyze::machine::{
-    Cause, GoroutineSpan, GoroutineState, Outcome, ProcSpan, ProcState, Sink,
-};
+use gmp_analyze::machine::{Cause, GoroutineSpan, GoroutineState, ProcSpan, ProcState, Sink};
 use gmp_analyze::{input, session};
 use gmp_runtime::{
     Runtime, blocking, channel, go, gomaxprocs, lock_os_thread, sleep, unlock_os_thread, yield_now,
@@ -131,20 +129,16 @@ fn record(procs: usize, program: fn(&Arc<Counted>)) -> (Arc<Counted>, Calls, Rep
     }
     let mut input = input::open(path.as_os_str(), false).unwrap();
     let sink = (
-        (Collector::new(false), Partitions::default()),
-        Calls::default(),
+        (Collector::new(false), Calls::default()),
+        Partitions::default(),
     );
-    let outcome = session::run(&mut input, sink).unwrap();
+    let outcome = checked(session::run(&mut input, sink).unwrap());
     std::fs::remove_file(&path).unwrap();
-    let ((collector, partitions), calls) = outcome.sink;
-    partitions.check(outcome.begin, outcome.end);
-    let outcome = Outcome {
-        sink: collector,
-        begin: outcome.begin,
-        end: outcome.end,
-        counts: outcome.counts,
-        peak_goroutines: outcome.peak_goroutines,
-    };
+    let mut calls = Calls::default();
+    let outcome = outcome.map(|(collector, of)| {
+        calls = of;
+        collector
+    });
     let report = Report::new(outcome, input.facts(), input.tables(), input.anomalies());
     let wrong: Vec<_> = report
         .anomalies

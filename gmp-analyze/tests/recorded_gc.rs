@@ -10,11 +10,7 @@ mod common;
 
 use std::hint::black_box;
 
-use common::Partitions;
-use gmp_analyze::analysis::collect::Collector;
-use gmp_analyze::analysis::report::Report;
-use gmp_analyze::machine::Outcome;
-use gmp_analyze::{input, session};
+use common::report_at;
 use gmp_runtime::{Runtime, channel, gc, go};
 use gmp_trace::tables::Text;
 
@@ -68,22 +64,6 @@ fn program() {
         .for_each(|goroutine| goroutine.join().unwrap());
 }
 
-fn report(path: &std::path::Path) -> Report {
-    let mut input = input::open(path.as_os_str(), false).unwrap();
-    let sink = (Collector::new(false), Partitions::default());
-    let outcome = session::run(&mut input, sink).unwrap();
-    let (collector, partitions) = outcome.sink;
-    partitions.check(outcome.begin, outcome.end);
-    let outcome = Outcome {
-        sink: collector,
-        begin: outcome.begin,
-        end: outcome.end,
-        counts: outcome.counts,
-        peak_goroutines: outcome.peak_goroutines,
-    };
-    Report::new(outcome, input.facts(), input.tables(), input.anomalies())
-}
-
 #[test]
 fn the_report_counts_the_cycles_of_the_program() {
     // SAFETY: this is the only test of its process, and no thread has been made that looks.
@@ -102,7 +82,7 @@ fn the_report_counts_the_cycles_of_the_program() {
                 gc::stats()
             })
         };
-        let report = report(&path);
+        let report = report_at(&path);
         std::fs::remove_file(&path).unwrap();
         let collections = &report.summary.collections;
         assert_eq!(collections.cycles.count(), 4);

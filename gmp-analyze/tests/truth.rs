@@ -2,12 +2,9 @@
 
 mod common;
 
-use common::Partitions;
 use common::pipeline::Pipeline;
-use gmp_analyze::analysis::collect::Collector;
-use gmp_analyze::analysis::report::Report;
+use common::report_at;
 use gmp_analyze::machine::{GoroutineState, ProcState};
-use gmp_analyze::{input, session};
 use std::path::{Path, PathBuf};
 
 /// A file that is removed when the test ends.
@@ -27,22 +24,6 @@ impl Drop for Scratch {
     }
 }
 
-fn report(path: &Path) -> Report {
-    let mut input = input::open(path.as_os_str(), false).expect("a trace");
-    let sink = (Collector::new(true), Partitions::default());
-    let outcome = session::run(&mut input, sink).expect("whole");
-    let (collector, partitions) = outcome.sink;
-    partitions.check(outcome.begin, outcome.end);
-    let outcome = gmp_analyze::machine::Outcome {
-        sink: collector,
-        begin: outcome.begin,
-        end: outcome.end,
-        counts: outcome.counts,
-        peak_goroutines: outcome.peak_goroutines,
-    };
-    Report::new(outcome, input.facts(), input.tables(), input.anomalies())
-}
-
 #[test]
 fn the_report_says_what_the_program_did() {
     for procs in [1, 2, 4] {
@@ -55,7 +36,7 @@ fn the_report_says_what_the_program_did() {
         };
         let (bytes, truth) = program.record();
         let file = Scratch::new(&format!("truth-{procs}.gmpt"), &bytes);
-        let report = report(&file.0);
+        let report = report_at(&file.0);
         assert_eq!(report.anomalies, vec![], "{procs} Ps");
         let summary = &report.summary;
         assert_eq!(summary.made, truth.made);

@@ -86,6 +86,19 @@ pub struct Outcome<S> {
     pub peak_goroutines: u32,
 }
 
+impl<S> Outcome<S> {
+    /// The same with what `of` makes of the sink.
+    pub fn map<T>(self, of: impl FnOnce(S) -> T) -> Outcome<T> {
+        Outcome {
+            sink: of(self.sink),
+            begin: self.begin,
+            end: self.end,
+            counts: self.counts,
+            peak_goroutines: self.peak_goroutines,
+        }
+    }
+}
+
 /// Times beyond this many nanoseconds (73 years) are damage. Differences of smaller ones never
 /// overflow.
 const LARGEST_TIME: u64 = 1 << 61;

@@ -9,15 +9,17 @@ use gmp_analyze::analysis::collect::Collector;
 use gmp_analyze::analysis::report::Report;
 use gmp_analyze::input::TraceFacts;
 use gmp_analyze::machine::{
-    GoroutineBirth, GoroutineDeath, GoroutineSpan, GoroutineState, Machine, ProcSpan, ProcState,
-    Sink, ThreadSpan, Wake,
+    GoroutineBirth, GoroutineDeath, GoroutineSpan, GoroutineState, Machine, Outcome, ProcSpan,
+    ProcState, Sink, ThreadSpan, Wake,
 };
+use gmp_analyze::{input, session};
 use gmp_trace::event::{ExitHow, Found, GState, PState, Waker};
 use gmp_trace::id::{GId, MId, ObjectId, PId};
 use gmp_trace::tables::{Site, SiteRef, Tables, Text};
 use gmp_trace::time::Nanos;
 use gmp_trace::{Body, Event};
 use std::collections::HashMap;
+use std::path::Path;
 
 pub fn g(n: u64) -> GId {
     GId::new(n).expect("a number that ids have")
@@ -225,17 +227,21 @@ pub fn report_of(events: &[Event], tables: &Tables, facts: TraceFacts) -> Report
     for event in events {
         machine.event(event);
     }
-    let outcome = machine.finish();
-    let (collector, partitions) = outcome.sink;
-    partitions.check(outcome.begin, outcome.end);
-    let outcome = gmp_analyze::machine::Outcome {
-        sink: collector,
-        begin: outcome.begin,
-        end: outcome.end,
-        counts: outcome.counts,
-        peak_goroutines: outcome.peak_goroutines,
-    };
-    Report::new(outcome, facts, tables, Vec::new())
+    Report::new(checked(machine.finish()), facts, tables, Vec::new())
+}
+
+/// The report on the trace at `path`, checked.
+pub fn report_at(path: &Path) -> Report {
+    let mut input = input::open(path.as_os_str(), false).expect("a trace");
+    let sink = (Collector::new(true), Partitions::default());
+    let outcome = checked(session::run(&mut input, sink).expect("read to its end"));
+    Report::new(outcome, input.facts(), input.tables(), input.anomalies())
+}
+
+/// What was collected, after the states of every goroutine and P were added up.
+pub fn checked<S>(outcome: Outcome<(S, Partitions)>) -> Outcome<S> {
+    outcome.sink.1.check(outcome.begin, outcome.end);
+    outcome.map(|(sink, _)| sink)
 }
 
 /// Checks that spans partition lives, by itself: it does not use the sums of the machine.
@@ -249,6 +255,8 @@ pub struct Partitions {
     pub wakes: u64,
     pub running: i128,
     pub proc_running: i128,
+    /// By P: how long goroutines ran on it, and how long it ran.
+    pub running_on: HashMap<PId, [i128; 2]>,
 }
 
 impl Sink for Partitions {
@@ -270,7 +278,11 @@ impl Sink for Partitions {
         assert!(span.begin <= span.end, "{span:?}");
         living.2 = span.end;
         if span.state == GoroutineState::Running {
-            self.running += i128::from(span.end.0 - span.begin.0);
+            let time = i128::from(span.end.0 - span.begin.0);
+            self.running += time;
+            if let Some(proc) = span.proc {
+                self.running_on.entry(proc).or_default()[0] += time;
+            }
         }
     }
 
@@ -294,7 +306,9 @@ impl Sink for Partitions {
         assert!(span.begin < span.end);
         *last = span.end;
         if span.state == ProcState::Running {
-            self.proc_running += i128::from(span.end.0 - span.begin.0);
+            let time = i128::from(span.end.0 - span.begin.0);
+            self.proc_running += time;
+            self.running_on.entry(span.proc).or_default()[1] += time;
         }
     }
 
