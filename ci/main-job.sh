@@ -15,8 +15,7 @@ mkdir -p out
 rm -f out/trace.gmpt out/report.txt out/latency.txt out/timeline.svg out/flame.svg out/latency.svg
 
 echo "== build"
-cargo build --release -p gmp-runtime --example logpipe
-cargo build --release -p gmp-analyze
+cargo build --release -p gmp-runtime --example logpipe -p gmp-analyze --bin gmp-analyze
 
 echo "== run and record (GMPMAXPROCS=$GMPMAXPROCS)"
 GMPDEBUG=trace=out/trace.gmpt "$target/release/examples/logpipe" "$@"
