@@ -147,9 +147,14 @@ impl<W: Write> File<W> {
         self.write(&[spec::END_OF_GENERATION]);
     }
 
-    /// The first error, once.
+    /// The first error; from then on another one of its kind, since what follows a gap is no trace.
     pub(super) fn result(&mut self) -> io::Result<()> {
-        self.error.take().map_or(Ok(()), Err)
+        let Some(error) = self.error.take() else {
+            return Ok(());
+        };
+        let again = "the trace could not be written any further";
+        self.error = Some(io::Error::new(error.kind(), again));
+        Err(error)
     }
 
     pub(super) fn flush(&mut self) -> io::Result<()> {
@@ -177,6 +182,44 @@ mod tests {
         assert_eq!(file.bytes, 17);
         let expected = [1, 3, 7, 100, 4, 11, 0, 11, 5, 1, 3, 7, 104, 2, 11, 0, 52];
         assert_eq!(bytes, expected);
+    }
+
+    /// Has room for some bytes at a time, until it is told to give way.
+    struct Full {
+        room: usize,
+        taken: usize,
+    }
+
+    impl Write for &mut Full {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            if bytes.len() > self.room {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            self.taken += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn nothing_is_written_after_an_error() {
+        let mut full = Full { room: 50, taken: 0 };
+        let mut file = File::new(&mut full);
+        file.header(Version(26));
+        file.experiment(1, 1, &[0; 100]);
+        let error = file.result().expect_err("no room");
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+        // Now there would be room for what comes.
+        file.end_of_generation();
+        for _ in 0..2 {
+            let error = file.flush().expect_err("not the whole trace");
+            assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+        }
+        let head_of_experiment = 1 + 1 + 1 + 10 + 1 + 1;
+        assert_eq!(full.taken, HEADER_BYTES + head_of_experiment);
     }
 
     #[test]
