@@ -93,3 +93,35 @@ fn events_of_a_file_take_no_memory() {
     assert!(peaks[1].0 < peaks[0].0 + peaks[1].1 / 50, "{peaks:?}");
     assert!(peaks[1].0 < 4 << 20, "{peaks:?}");
 }
+
+/// Times at the end of what a clock can tell: several Ms at the very last one.
+#[test]
+fn the_last_time_there_is_can_be_shared() {
+    let mut text = String::from("gmp trace 1.0\nclock 1000000000\n");
+    let last = u64::MAX;
+    for m in 0..3 {
+        writeln!(
+            text,
+            "block events generation=1 sequence=0 m={m} base={last}"
+        )
+        .unwrap();
+        text += "MPark dt=0\nMPark dt=7\n";
+    }
+    let (_, events, reader) = peak(&from_text(&text).unwrap());
+    assert_eq!(events, 1 + 6, "{:?}", reader.anomalies());
+}
+
+/// A thread takes little more memory than its events, however many threads there are.
+#[test]
+fn threads_with_few_events_take_little_memory() {
+    let (bytes, events) = trace(&Shape {
+        threads: 50_000,
+        goroutines: 0,
+        rounds: 0,
+        skew: 0,
+        stacks: 1,
+    });
+    let (memory, given, _) = peak(&bytes);
+    assert_eq!(given, events + 1);
+    assert!(memory < SMALL, "{memory} bytes for {}", bytes.len());
+}

@@ -133,6 +133,11 @@ impl Cursor {
         }
     }
 
+    /// Bytes of all its batches, of which none was stepped through yet.
+    pub(crate) fn bytes(&self) -> usize {
+        self.batches.iter().map(Batch::len).sum()
+    }
+
     /// Puts the next events into `chunk`: at least one, unless something is wrong or there is none.
     pub(crate) fn fill(&mut self, chunk: &mut Chunk, clock: Clock, window: &mut Window) {
         chunk.len = 0;

@@ -33,8 +33,11 @@ const ALL_AHEAD: usize = 1 << 18;
 /// Chunks that are asked for in advance for each thread of the trace.
 const DEPTH: usize = 2;
 
-/// Events of a chunk, at least.
+/// Events of a chunk, at least, of a thread that has as many.
 const FEWEST: usize = 16;
+
+/// Bytes of the shortest event: its kind and its time.
+const MIN_EVENT_BYTES: usize = 2;
 
 /// Bytes of events from which on a helper is worth its thread.
 const WORTH_A_THREAD: usize = 2 << 20;
@@ -83,17 +86,16 @@ pub(crate) struct Helper {
 }
 
 impl Feed {
-    /// A feed from `cursors`, which have `bytes` bytes of events, some of them in `file`; with a
-    /// helper where `threads` allows one and it is worth it. Returns the empty chunk that each lane
-    /// begins with, too.
+    /// A feed from `cursors`, of which some events are in `file`; with a helper where `threads` allows
+    /// one and it is worth it. Returns the empty chunk that each lane begins with, too.
     pub(crate) fn new(
         cursors: Vec<Cursor>,
         clock: Clock,
         file: Option<Arc<dyn ReadAt>>,
-        bytes: usize,
         threads: bool,
     ) -> (Feed, Vec<Chunk>) {
         let lanes = cursors.len();
+        let bytes: Vec<usize> = cursors.iter().map(Cursor::bytes).collect();
         let window = Window::new(file);
         let decoder = Decoder {
             cursors,
@@ -101,15 +103,21 @@ impl Feed {
             window,
         };
         let room = |all: usize, most: usize| (all / lanes.max(1)).clamp(FEWEST, most);
-        let chunks = |room| (0..lanes).map(|_| Chunk::new(room)).collect();
-        if threads && bytes >= WORTH_A_THREAD {
+        // No chunk is larger than what its thread can fill.
+        let chunks = |room: usize| {
+            bytes
+                .iter()
+                .map(move |n| Chunk::new(room.min(n / MIN_EVENT_BYTES)))
+        };
+        if threads && bytes.iter().sum::<usize>() >= WORTH_A_THREAD {
             let room = room(ALL_AHEAD / (DEPTH + 1), AHEAD);
-            match Helper::start(decoder, room) {
-                Ok(helper) => return (Feed::Ahead(helper), chunks(room)),
-                Err(decoder) => return (Feed::Here(decoder), chunks(HERE.min(room))),
+            let asked_for = (0..DEPTH).flat_map(|_| (0..).zip(chunks(room)));
+            match Helper::start(decoder, asked_for) {
+                Ok(helper) => return (Feed::Ahead(helper), chunks(room).collect()),
+                Err(decoder) => return (Feed::Here(decoder), chunks(HERE.min(room)).collect()),
             }
         }
-        (Feed::Here(decoder), chunks(room(ALL_HERE, HERE)))
+        (Feed::Here(decoder), chunks(room(ALL_HERE, HERE)).collect())
     }
 
     /// Puts the next events of `lane` into `chunk`, of which everything was used.
@@ -122,8 +130,12 @@ impl Feed {
 }
 
 impl Helper {
-    /// Starts a thread with `decoder`, which is given back where there can be none.
-    fn start(decoder: Decoder, room: usize) -> Result<Helper, Decoder> {
+    /// Starts a thread with `decoder`, which is given back where there can be none, and asks for chunks
+    /// of lanes.
+    fn start(
+        decoder: Decoder,
+        asked_for: impl Iterator<Item = (u32, Chunk)>,
+    ) -> Result<Helper, Decoder> {
         let lanes = decoder.cursors.len();
         let (wanted, to_fill) = channel::<(u32, Chunk)>();
         let (give, filled) = channel();
@@ -147,11 +159,9 @@ impl Helper {
         if let Err(back) = hand_over.send(decoder) {
             return Err(back.0);
         }
-        for _ in 0..DEPTH {
-            for lane in 0..lanes as u32 {
-                // Where the thread is gone, waiting for the chunk tells.
-                let _ = wanted.send((lane, Chunk::new(room)));
-            }
+        for chunk in asked_for {
+            // Where the thread is gone, waiting for the chunk tells.
+            let _ = wanted.send(chunk);
         }
         Ok(Helper {
             wanted: Some(wanted),

@@ -86,8 +86,6 @@ impl Names {
 pub(crate) struct ThreadBatches {
     pub(crate) m: u64,
     pub(crate) batches: VecDeque<Batch>,
-    /// Bytes in them.
-    pub(crate) bytes: usize,
 }
 
 /// A CPU sample; its time is in nanoseconds.
@@ -214,12 +212,10 @@ impl Loading {
             self.threads.push(ThreadBatches {
                 m,
                 batches: VecDeque::new(),
-                bytes: 0,
             });
             self.threads.len() - 1
         });
         if let Some(thread) = self.threads.get_mut(index) {
-            thread.bytes += batch.len();
             thread.batches.push_back(batch);
         }
     }

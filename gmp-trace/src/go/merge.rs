@@ -106,9 +106,8 @@ impl Merge {
         let of_thread = |m| shared.order.thread(m);
         let numbers = generation.threads.iter().map(|thread| thread.m);
         let slots: Vec<u32> = numbers.map(of_thread).collect();
-        let bytes = generation.threads.iter().map(|thread| thread.bytes).sum();
         let cursors = generation.threads.into_iter().map(Cursor::new).collect();
-        let (feed, chunks) = Feed::new(cursors, generation.clock, file, bytes, threads);
+        let (feed, chunks) = Feed::new(cursors, generation.clock, file, threads);
         let lanes = slots.into_iter().zip(chunks).map(|(thread, chunk)| Lane {
             chunk,
             next: 0,

@@ -143,7 +143,7 @@ impl Merge {
     #[inline(always)]
     fn make_runnable(&mut self, cursor: u32) {
         let time = self.cursors[cursor as usize].time;
-        self.runnable.set(cursor, time.min(ABSENT - 1));
+        self.runnable.set(cursor, key(time));
     }
 
     /// Nothing may go: lets the earliest record of all through. Returns false where there is none.
@@ -182,7 +182,7 @@ impl Merge {
             }
             let source = &mut self.cursors[place];
             let time = source.time;
-            if time > limit {
+            if key(time) > limit {
                 self.make_runnable(cursor);
                 self.current = self.runnable.first();
                 return;
@@ -253,4 +253,10 @@ impl Merge {
             }
         }
     }
+}
+
+/// `time` among those of cursors: never that of one which takes no part.
+#[inline(always)]
+fn key(time: u64) -> u64 {
+    time.min(ABSENT - 1)
 }
