@@ -105,11 +105,12 @@ fn threads_and_goroutines_beyond_every_cache() {
     assert_eq!(parks.count(), 20_000);
 }
 
-/// A file that counts what is read, and fails or ends once it is told to.
+/// A file that counts what is read, and fails, panics or ends once it is told to.
 struct Failing {
     bytes: Vec<u8>,
     read: AtomicU64,
     fails: AtomicBool,
+    panics: AtomicBool,
     ends: AtomicBool,
 }
 
@@ -118,6 +119,7 @@ impl ReadAt for Failing {
         if self.fails.load(Ordering::SeqCst) {
             return Err(io::Error::other("the disk is gone"));
         }
+        assert!(!self.panics.load(Ordering::SeqCst), "as the test wants it");
         if self.ends.load(Ordering::SeqCst) {
             return Ok(0);
         }
@@ -133,6 +135,7 @@ fn failing() -> (Arc<Failing>, u64) {
         bytes,
         read: AtomicU64::new(0),
         fails: AtomicBool::new(false),
+        panics: AtomicBool::new(false),
         ends: AtomicBool::new(false),
     };
     (Arc::new(file), events)
@@ -182,4 +185,35 @@ fn a_file_that_was_cut_meanwhile_is_damaged() {
     end.unwrap();
     assert!(given > 1000 && given < events, "{given}");
     assert!(reader.anomalies().count(AnomalyKind::Truncated) > 0);
+}
+
+/// Reads the first event of a trace that is worth a thread.
+fn begun() -> (Arc<Failing>, Reader) {
+    let (file, _) = failing();
+    let mut reader = Options::new().open_at(file.clone()).unwrap();
+    assert!(reader.next().unwrap().is_some());
+    (file, reader)
+}
+
+#[test]
+fn a_reader_that_is_dropped_early_has_ended_its_thread() {
+    let (file, reader) = begun();
+    assert!(Arc::strong_count(&file) > 1);
+    drop(reader);
+    assert_eq!(Arc::strong_count(&file), 1, "nobody has the file");
+}
+
+#[test]
+fn a_thread_that_panics_is_an_error() {
+    let processors = std::thread::available_parallelism();
+    if !processors.is_ok_and(|n| n.get() > 1) {
+        return; // It would be the thread of the test.
+    }
+    let (file, mut reader) = begun();
+    file.panics.store(true, Ordering::SeqCst);
+    let error = reader.for_each_event(|_, _| {}).unwrap_err();
+    assert!(error.is_io(), "{error}");
+    assert!(error.to_string().contains("decodes has ended"), "{error}");
+    drop(reader);
+    assert_eq!(Arc::strong_count(&file), 1, "nobody has the file");
 }
