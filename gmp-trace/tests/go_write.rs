@@ -1,6 +1,9 @@
 //! Traces of both kinds written as traces of Go: read back they say the same, and Go's own tools
 //! open them.
 
+#[cfg(feature = "testgen")]
+#[path = "support/configs.rs"]
+mod configs;
 mod go_support;
 
 use std::collections::BTreeMap;
@@ -518,15 +521,21 @@ fn same_by_thread(written: &Written, what: &str) {
         written.outcome.added
     );
     assert_eq!(written.back.len() as u64, written.outcome.events, "{what}");
+    same_of_those(written, |_| true, what);
+}
+
+/// As [`same_by_thread`], of the events that `wanted` tells of.
+fn same_of_those(written: &Written, wanted: fn(&Body) -> bool, what: &str) {
+    let wanted = |event: &&Event| wanted(&event.body);
     for kind in written.outcome.left_out.keys() {
         assert!(LEFT_OUT.contains(kind), "{what}: {kind}");
     }
     let mut got: BTreeMap<_, std::collections::VecDeque<Event>> = BTreeMap::new();
-    for event in &written.back {
+    for event in written.back.iter().filter(wanted) {
         got.entry(lane_of(event)).or_default().push_back(*event);
     }
     let mut skipped: BTreeMap<String, u64> = BTreeMap::new();
-    for event in &written.events {
+    for event in written.events.iter().filter(wanted) {
         let lane = lane_of(event);
         let meant = as_go(event, &written.tables);
         let lane = got.entry(lane).or_default();
@@ -554,6 +563,8 @@ fn same_by_thread(written: &Written, what: &str) {
         .map(|(kind, count)| ((*kind).to_owned(), *count))
         .collect();
     assert_eq!(skipped, left_out, "{what}");
+    let more: usize = got.values().map(std::collections::VecDeque::len).sum();
+    assert_eq!(more, 0, "{what}: read back and not written");
 }
 
 fn native(name: &str) -> Vec<u8> {
@@ -609,17 +620,20 @@ fn ours(records: &str) -> Vec<u8> {
     gmp_trace::text::from_text(&text).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
-/// The bodies of what is read back, without the statuses at the beginning.
-fn bodies(written: &Written) -> Vec<(Option<u64>, String)> {
+/// Compares the Ms and the names of the events that are read back, without the statuses at the
+/// beginning.
+fn assert_read_back(written: &Written, meant: &[(u64, &str)]) {
     let after = written.back.iter().filter(|event| {
         !matches!(
             event.body,
             Body::Sync { .. } | Body::GoStatus { .. } | Body::ProcStatus { .. }
         )
     });
-    after
+    let said: Vec<(Option<u64>, String)> = after
         .map(|event| (event.m.map(|m| m.get()), name(&event.body)))
-        .collect()
+        .collect();
+    let meant = meant.iter().map(|&(m, name)| (Some(m), name.to_owned()));
+    assert_eq!(said, meant.collect::<Vec<_>>());
 }
 
 #[test]
@@ -634,19 +648,17 @@ fn a_frozen_goroutine_is_a_preempted_one_and_its_p_stops() {
          ProcHandoff:wired dt=50 to_optional_m=1\n",
     );
     let written = write(&bytes, "frozen");
-    let said = bodies(&written);
-    let said: Vec<_> = said.iter().map(|(m, name)| (*m, name.as_str())).collect();
     // The trace does not say with which P it goes on: it gets one that is idle.
-    assert_eq!(
-        said,
-        [
-            (Some(0), "GoPreempted"),
-            (Some(0), "ProcStop"),
-            (Some(1), "ProcStart"),
-            (Some(1), "ProcStop"),
-            (Some(0), "ProcStart"),
-            (Some(0), "GoStart"),
-        ]
+    assert_read_back(
+        &written,
+        &[
+            (0, "GoPreempted"),
+            (0, "ProcStop"),
+            (1, "ProcStart"),
+            (1, "ProcStop"),
+            (0, "ProcStart"),
+            (0, "GoStart"),
+        ],
     );
     assert_eq!(written.outcome.added, BTreeMap::from([("ProcStart", 1)]));
 }
@@ -664,17 +676,15 @@ fn a_call_that_nobody_announced_is_one_that_loses_its_p() {
          Start:global dt=200 g=1 seq=1\n",
     );
     let written = write(&bytes, "implicit");
-    let said = bodies(&written);
-    let said: Vec<_> = said.iter().map(|(m, name)| (*m, name.as_str())).collect();
-    assert_eq!(
-        said,
-        [
-            (Some(0), "SyscallEnter"),
-            (Some(1), "ProcSteal"),
-            (Some(1), "ProcStart"),
-            (Some(0), "SyscallExitBlocked"),
-            (Some(1), "GoStart"),
-        ]
+    assert_read_back(
+        &written,
+        &[
+            (0, "SyscallEnter"),
+            (1, "ProcSteal"),
+            (1, "ProcStart"),
+            (0, "SyscallExitBlocked"),
+            (1, "GoStart"),
+        ],
     );
     assert_eq!(
         written.outcome.left_out,
@@ -697,54 +707,52 @@ fn a_call_that_ends_with_another_p_starts_again() {
          SyscallExit dt=1\n",
     );
     let written = write(&bytes, "another P");
-    let said = bodies(&written);
-    let said: Vec<_> = said.iter().map(|(_, name)| name.as_str()).collect();
-    let expected = [
-        "SyscallEnter",
-        "ProcStop",
-        "ProcStart",
-        "SyscallExitBlocked",
-        "GoStart",
-    ];
-    assert_eq!(said, expected);
+    assert_read_back(
+        &written,
+        &[
+            (0, "SyscallEnter"),
+            (0, "ProcStop"),
+            (0, "ProcStart"),
+            (0, "SyscallExitBlocked"),
+            (0, "GoStart"),
+        ],
+    );
     assert_eq!(written.outcome.added, BTreeMap::from([("GoStart", 1)]));
 }
 
 #[cfg(feature = "testgen")]
 mod played {
     use super::*;
-    use gmp_trace::testgen::{Config, Mix, killed_program, program};
+    use gmp_trace::testgen::{Config, killed_program, program};
     use proptest::prelude::*;
 
+    /// Clocks that are apart in one case of two.
     fn any_config() -> impl Strategy<Value = Config> {
-        let shape = (1..40usize, 1..6usize, 1..5usize, 1..900u64, 1..4u32);
-        (shape, any::<bool>(), 0..60_000u64).prop_map(|(shape, channels, skew)| {
-            let (goroutines, ms, ps, events, generations) = shape;
-            let mix = if channels {
-                Mix::Channels
-            } else {
-                Mix::Everything
-            };
-            Config {
-                goroutines,
-                ms,
-                ps,
-                events,
-                generations,
-                mix,
-                skew: if skew > 30_000 { 0 } else { skew },
-                ..Config::default()
-            }
+        (configs::any_config(), 0..60_000u64).prop_map(|(config, skew)| Config {
+            skew: if skew > 30_000 { 0 } else { skew },
+            ..config
         })
     }
 
     /// The known limit: where clocks differ, a P that was in a call when a generation began is told of
-    /// and stolen after the call has ended. Only events of Ps are added.
+    /// and stolen after the call has ended. Then events of Ps are added, and nothing else.
     fn is_stolen_late(config: &Config, written: &Written) -> bool {
         let added = &written.outcome.added;
         let of_procs = |kind: &&str| ["ProcStart", "ProcStatus", "ProcStop"].contains(kind);
         let can_be = config.skew > 0 && config.generations > 1;
         can_be && added.contains_key("ProcStart") && added.keys().all(of_procs)
+    }
+
+    /// Everything but who holds which P.
+    fn is_of_no_p(body: &Body) -> bool {
+        !matches!(
+            body,
+            Body::ProcStart
+                | Body::ProcStop
+                | Body::ProcHandoff { .. }
+                | Body::ProcSteal { .. }
+                | Body::ProcStatus { .. }
+        )
     }
 
     proptest! {
@@ -756,7 +764,9 @@ mod played {
             config in any_config(),
         ) {
             let written = write(&program(seed, &config).bytes, "a program");
-            if !is_stolen_late(&config, &written) {
+            if is_stolen_late(&config, &written) {
+                same_of_those(&written, is_of_no_p, "a program with a late steal");
+            } else {
                 same_by_thread(&written, "a program");
             }
         }

@@ -3,6 +3,8 @@
 #![cfg(all(feature = "testgen", feature = "text"))]
 #![allow(clippy::unwrap_used)] // an error where none may be is a failed test
 
+#[path = "support/configs.rs"]
+mod configs;
 mod support;
 
 use std::fmt::Write;
@@ -11,31 +13,16 @@ use std::io::Cursor;
 use gmp_trace::anomaly::AnomalyKind;
 use gmp_trace::header::HEADER_BYTES;
 use gmp_trace::spec::{ArgType, Group, Kind, SPECS, Spec, Tail, arg_type};
-use gmp_trace::testgen::{Config, Mix, program};
+use gmp_trace::testgen::{Config, program};
 use gmp_trace::text::{from_text, to_text};
 use proptest::prelude::*;
 use support::read;
 
 fn any_config() -> impl Strategy<Value = Config> {
-    let shape = (1..40usize, 1..6usize, 1..5usize, 1..900u64, 1..4u32);
-    (shape, any::<bool>(), 400..9000usize).prop_map(|(shape, channels, block_bytes)| {
-        let (goroutines, ms, ps, events, generations) = shape;
-        let mix = if channels {
-            Mix::Channels
-        } else {
-            Mix::Everything
-        };
-        Config {
-            goroutines,
-            ms,
-            ps,
-            events,
-            generations,
-            mix,
-            block_bytes,
-            skew: 0,
-            expect: true,
-        }
+    let whole = (configs::any_config(), 400..9000usize);
+    whole.prop_map(|(config, block_bytes)| Config {
+        block_bytes,
+        ..config
     })
 }
 
