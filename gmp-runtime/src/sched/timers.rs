@@ -50,7 +50,7 @@ enum Target {
 struct TimerTarget {
     action: &'static Action,
     sched: &'static Sched,
-    /// Ms that took it out of a heap and are not done with it. Counted up under the lock of the heap.
+    /// Threads that took it out of a heap and are not done with it. Counted up under the lock of the heap.
     firing: AtomicU32,
 }
 
@@ -61,7 +61,7 @@ pub(crate) struct Action {
     /// field of what `Fired::alarm` points to is the alarm, and it stays until [`Alarm::fired`] is called or
     /// for as long as the timer itself sees to that.
     pub(crate) fire: unsafe fn(&M, Fired),
-    /// The scheduler ends, and it never will be due. On M0, when nothing runs.
+    /// The scheduler ends, and it never will be due. On M0, when no goroutine runs. The alarm stays as in `fire`.
     pub(crate) abandon: unsafe fn(NonNull<Alarm>),
 }
 
@@ -83,6 +83,16 @@ enum Due {
     Nothing,
     Goroutine(GRef, u64),
     Timer(&'static Action, Fired),
+}
+
+impl TimerTarget {
+    /// Its owner waits from now on until [`Alarm::fired`] is called. Under the lock of the heap that it was taken
+    /// out of.
+    fn begin_firing(&self) -> &'static Action {
+        // ordering: Relaxed: under the lock of the heap, which whoever disarms it takes, too.
+        self.firing.fetch_add(1, Ordering::Relaxed);
+        self.action
+    }
 }
 
 impl Alarm {
@@ -194,7 +204,7 @@ impl Alarm {
         armed
     }
 
-    /// The last thing that [`Action::fire`] does with a timer whose owner waits for that.
+    /// The last thing that [`Action::fire`] and [`Action::abandon`] do with a timer whose owner waits for that.
     pub(crate) fn fired(&self) {
         // ordering: Release; pairs with the Acquire load in `wait_until_fired`.
         self.timer().firing.fetch_sub(1, Ordering::Release);
@@ -223,15 +233,14 @@ impl Alarm {
                 }
             }
             Target::Timer(timer) => {
-                // ordering: Relaxed: under the lock of the heap, which whoever disarms it takes, too.
-                timer.firing.fetch_add(1, Ordering::Relaxed);
+                let action = timer.begin_firing();
                 let fired = Fired {
                     alarm,
                     turn: self.node.payload(),
                     deadline: self.node.deadline_ns(),
                     late,
                 };
-                Due::Timer(timer.action, fired)
+                Due::Timer(action, fired)
             }
         }
     }
@@ -337,19 +346,24 @@ pub(crate) fn move_all(from: PRef, to: PRef) {
     to.publish_next_timer(&into);
 }
 
-/// Takes every timer of the program out of the heaps. At the end, when no M runs.
+/// Takes every alarm out of the heaps. At the end, when no M runs; but threads may stop and drop timers of the
+/// program meanwhile.
 pub(crate) fn abandon_all(sched: &Sched) {
     for p in sched.procs() {
         loop {
-            let Some(node) = p.timers.lock().pop() else {
-                break;
+            let (alarm, action) = {
+                let mut heap = p.timers.lock();
+                let Some(node) = heap.pop() else { break };
+                let alarm = node.cast::<Alarm>();
+                // SAFETY: as in `run_due`.
+                match unsafe { &alarm.as_ref().target } {
+                    // It never runs again.
+                    Target::Goroutine(..) => continue,
+                    Target::Timer(timer) => (alarm, timer.begin_firing()),
+                }
             };
-            let alarm = node.cast::<Alarm>();
-            // SAFETY: as in `run_due`; nobody else runs.
-            if let Target::Timer(timer) = unsafe { &alarm.as_ref().target } {
-                // SAFETY: it never will be due.
-                unsafe { (timer.action.abandon)(alarm) };
-            }
+            // SAFETY: it never will be due, and was counted as firing.
+            unsafe { (action.abandon)(alarm) };
         }
     }
 }

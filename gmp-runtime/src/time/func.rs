@@ -54,9 +54,12 @@ unsafe fn fire(m: &M, fired: Fired) {
 /// As [`Action::abandon`]; the alarm is that of a [`Calling`].
 unsafe fn abandon(alarm: NonNull<Alarm>) {
     let place = alarm.cast::<Calling>();
-    // SAFETY: a timer that is in a heap is armed, and the schedule's reference keeps it.
-    if unsafe { place.as_ref() }.schedule.lock().disarm() {
-        // SAFETY: as above; nobody else takes this reference.
+    // SAFETY: dropping the timer waits until it has fired.
+    let timer = unsafe { place.as_ref() };
+    let was_armed = timer.schedule.lock().disarm();
+    timer.schedule.fired();
+    if was_armed {
+        // SAFETY: it was armed, so this reference was its schedule's, and keeps it until here.
         drop(unsafe { Arc::from_raw(place.as_ptr().cast_const()) });
     }
 }

@@ -116,8 +116,10 @@ impl Sending {
 /// # Safety
 /// As [`Action::abandon`]; the alarm is that of a [`Sending`].
 unsafe fn abandon(alarm: NonNull<Alarm>) {
-    // SAFETY: a timer that is in a heap has not been dropped, and nothing runs.
-    unsafe { alarm.cast::<Sending>().as_ref() }.sender.close();
+    // SAFETY: dropping the timer waits until it has fired.
+    let timer = unsafe { alarm.cast::<Sending>().as_ref() };
+    timer.sender.close();
+    timer.schedule.fired();
 }
 
 /// Fires once: after its time there is one value to receive, the time of firing.
