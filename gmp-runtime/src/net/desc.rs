@@ -2,7 +2,8 @@
 //!
 //! A *slot* is given to each socket. Slots are never freed, because an event that was taken out of the kernel
 //! just before its socket was closed still has the address of its slot; it also has the number of the slot's
-//! use, by which it is known to be stale (Go's `pollDesc` and its tag).
+//! use, by which it is known to be stale (Go's `pollDesc` and its tag). A socket that another runtime watches
+//! from now on is another use.
 //!
 //! # Protocol
 //!
@@ -13,7 +14,8 @@
 //!   the operation, and only if the kernel says that it would block takes the lock, compares the count with what
 //!   it read, and waits if it is the same.
 //! * **Whoever changes something** (the poller for an event; a deadline that is set; closing) adds one to the
-//!   count under the lock and wakes everybody who waits for that direction. They try again.
+//!   count under the lock and wakes everybody who waits for that direction, whoever came first first. They try
+//!   again.
 //!
 //! An event between the first reading and the lock is seen by the comparison, so none is lost, whoever else
 //! tries meanwhile.
@@ -50,6 +52,8 @@ pub(crate) enum Direction {
 #[derive(Debug)]
 pub(crate) struct Waiter {
     g: GRef,
+    /// The count of changes when it came.
+    seen: u32,
     /// Where there is a deadline: who is first.
     ticket: Option<NonNull<Ticket>>,
     queued: Cell<bool>,
@@ -61,9 +65,11 @@ pub(crate) struct Waiter {
 const EVENT: u32 = 1;
 
 impl Waiter {
-    pub(crate) fn new(g: GRef, ticket: Option<&Ticket>) -> Waiter {
+    /// `g`, which found that nothing has happened since the count of changes was `seen`.
+    pub(crate) fn new(g: GRef, seen: u32, ticket: Option<&Ticket>) -> Waiter {
         Waiter {
             g,
+            seen,
             ticket: ticket.map(NonNull::from),
             queued: Cell::new(false),
             next: Cell::new(None),
@@ -84,8 +90,10 @@ impl Waiter {
 struct Side {
     /// Counts what happened. Written under the lock.
     changes: AtomicU32,
-    /// Under the lock.
-    waiters: Cell<Option<NonNull<Waiter>>>,
+    /// Who waits longest. Under the lock.
+    first: Cell<Option<NonNull<Waiter>>>,
+    /// Who came last. Under the lock.
+    last: Cell<Option<NonNull<Waiter>>>,
 }
 
 /// A slot.
@@ -98,7 +106,7 @@ pub(crate) struct Slot {
     closed: AtomicBool,
     /// There may be no further event for reading. Written under the lock.
     hung_up: AtomicBool,
-    /// The number of this use. Under the lock.
+    /// The number of this use, by this watcher. Under the lock.
     number: Cell<u64>,
     /// Who watches the socket. Under the lock.
     watcher: UnsafeCell<Option<Arc<Epoll>>>,
@@ -132,7 +140,8 @@ impl Slot {
     fn new() -> Slot {
         let side = || Side {
             changes: AtomicU32::new(0),
-            waiters: Cell::new(None),
+            first: Cell::new(None),
+            last: Cell::new(None),
         };
         Slot {
             lock: Spin::new(Rank::Channel),
@@ -198,10 +207,10 @@ impl Slot {
         self.hung_up.load(Ordering::Relaxed)
     }
 
-    /// What events of the socket come with.
-    fn token(&self) -> u64 {
+    /// What events of the socket come with in the use of this `number`.
+    fn token(&self, number: u64) -> u64 {
         let address = std::ptr::from_ref(self).expose_provenance() as u64;
-        address << USE_BITS | self.number.get() & ((1 << USE_BITS) - 1)
+        address << USE_BITS | number & ((1 << USE_BITS) - 1)
     }
 
     /// Puts whoever `event` wakes on the list `ready`. For the poller.
@@ -210,8 +219,8 @@ impl Slot {
         // SAFETY: tokens are made from the addresses of slots, which are never freed.
         let slot = unsafe { &*std::ptr::with_exposed_provenance::<Slot>(address) };
         let locked = slot.lock();
-        if slot.token() != event.token {
-            return; // of a socket that is closed
+        if slot.token(slot.number.get()) != event.token {
+            return; // of a socket that is closed, or watched by another runtime
         }
         if event.hung_up {
             // ordering: Relaxed: published by the count below.
@@ -268,12 +277,17 @@ impl Locked<'_> {
         changes.store(next, Ordering::Release);
     }
 
-    /// Takes out a waiter that nothing else has woken; its goroutine.
+    /// Takes out who waits longest, since before the last change, and nothing else has woken; its goroutine.
+    /// Those who tried again meanwhile and wait again are not woken again.
     fn pop(&self, direction: Direction) -> Option<GRef> {
-        let first = &self.0.side(direction).waiters;
+        let side = self.0.side(direction);
         loop {
             // SAFETY: nodes that are queued stay where they are.
-            let waiter = unsafe { first.get()?.as_ref() };
+            let waiter = unsafe { side.first.get()?.as_ref() };
+            // ordering: Relaxed: under the lock.
+            if waiter.seen == side.changes.load(Ordering::Relaxed) {
+                return None;
+            }
             self.remove(direction, waiter);
             if waiter.claim() {
                 return Some(waiter.g);
@@ -281,21 +295,21 @@ impl Locked<'_> {
         }
     }
 
-    /// Puts `waiter` first.
+    /// Puts `waiter` last.
     ///
     /// # Safety
     /// It is not queued, and stays where it is until it has been taken out.
     pub(crate) unsafe fn push(&self, direction: Direction, waiter: &Waiter) {
-        let first = &self.0.side(direction).waiters;
+        let side = self.0.side(direction);
         let node = Some(NonNull::from(waiter));
         waiter.queued.set(true);
-        waiter.previous.set(None);
-        waiter.next.set(first.get());
-        if let Some(next) = first.get() {
+        waiter.next.set(None);
+        waiter.previous.set(side.last.get());
+        match side.last.replace(node) {
             // SAFETY: nodes that are queued stay where they are.
-            unsafe { next.as_ref() }.previous.set(node);
+            Some(previous) => unsafe { previous.as_ref() }.next.set(node),
+            None => side.first.set(node),
         }
-        first.set(node);
     }
 
     /// Takes out `waiter`, if it is still there.
@@ -303,15 +317,17 @@ impl Locked<'_> {
         if !waiter.queued.replace(false) {
             return;
         }
+        let side = self.0.side(direction);
         let (previous, next) = (waiter.previous.get(), waiter.next.get());
         match previous {
             // SAFETY: nodes that are queued stay where they are.
             Some(previous) => unsafe { previous.as_ref() }.next.set(next),
-            None => self.0.side(direction).waiters.set(next),
+            None => side.first.set(next),
         }
-        if let Some(next) = next {
+        match next {
             // SAFETY: as above.
-            unsafe { next.as_ref() }.previous.set(previous);
+            Some(next) => unsafe { next.as_ref() }.previous.set(previous),
+            None => side.last.set(previous),
         }
     }
 
@@ -331,12 +347,18 @@ impl Locked<'_> {
             if Arc::ptr_eq(present, epoll) {
                 return Ok(None);
             }
-            if self.0.sides.iter().any(|side| side.waiters.get().is_some()) {
+            if self.0.sides.iter().any(|side| side.first.get().is_some()) {
                 return Err(io::Error::from(io::ErrorKind::ResourceBusy));
             }
+        }
+        // Events that the present watcher has taken already are stale from here on: it would make goroutines
+        // runnable that are not of its runtime.
+        let number = self.0.number.get().wrapping_add(1);
+        epoll.watch(fd, self.0.token(number))?;
+        self.0.number.set(number);
+        if let Some(present) = watcher {
             present.forget(fd);
         }
-        epoll.watch(fd, self.0.token())?;
         Ok(Some(watcher.replace(Arc::clone(epoll))))
     }
 
@@ -379,4 +401,35 @@ fn free_list() -> &'static FreeList {
     FREE.get_or_init(|| FreeList {
         first: SpinLock::new(Rank::Channel, None),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsRawFd;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn events_that_an_earlier_watcher_has_taken_are_nobodys() {
+        let (_ours, theirs) = UnixStream::pair().unwrap();
+        let fd = theirs.as_raw_fd();
+        let slot = Slot::take();
+        let epolls = [(); 2].map(|()| Arc::new(Epoll::new().unwrap()));
+        // That it can be written to is an event at once.
+        let [early, late] = epolls.each_ref().map(|epoll| {
+            slot.lock().watch_with(epoll, fd).unwrap();
+            epoll.wait(None).collect::<Vec<_>>()
+        });
+        assert_eq!((early.len(), late.len()), (1, 1));
+        let mut ready = GList::new();
+        for (events, counted) in [(early, 0), (late, 1)] {
+            let before = slot.changes(Direction::Write);
+            for event in events {
+                Slot::on_event(event, &mut ready);
+            }
+            assert_eq!(slot.changes(Direction::Write), before + counted);
+        }
+        assert_eq!(epolls[0].wait(Some(0)).count(), 0, "it is forgotten there");
+        slot.give_back(fd);
+    }
 }

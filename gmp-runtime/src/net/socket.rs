@@ -215,7 +215,13 @@ impl<S: AsRawFd> Socket<S> {
             let timeout = (attempt.deadline != NEVER)
                 .then(|| attempt.deadline.saturating_sub(monotonic_ns()));
             let writing = direction == Direction::Write;
-            return epoll::block_until_ready(socket.1, writing, timeout).map(drop);
+            epoll::block_until_ready(socket.1, writing, timeout)?;
+            if !writing {
+                // No change was counted, since nobody need watch the socket.
+                // ordering: Relaxed: whoever reads the earlier value waits once more.
+                self.drained.store(0, Ordering::Relaxed);
+            }
+            return Ok(());
         };
         netpoll::wait(me, socket, direction, attempt.seen, attempt.deadline, site).map_err(
             |error| match error.kind() {

@@ -302,7 +302,7 @@ fn wait_in_section(
         site,
     };
     if deadline == NO_DEADLINE {
-        let waiter = Waiter::new(me, None);
+        let waiter = Waiter::new(me, seen, None);
         // SAFETY: it stays on this stack until it has been taken out.
         unsafe { locked.push(direction, &waiter) };
         let leaving = Leaving(slot, direction, &waiter);
@@ -313,7 +313,7 @@ fn wait_in_section(
     } else {
         let ticket = Ticket::new();
         let mut alarm = Alarm::new(me, deadline, Some(&ticket));
-        let waiter = Waiter::new(me, Some(&ticket));
+        let waiter = Waiter::new(me, seen, Some(&ticket));
         // SAFETY: as above.
         unsafe { locked.push(direction, &waiter) };
         let lock = &raw const slot.lock;
