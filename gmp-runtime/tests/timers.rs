@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{Drops, PROCS, child, child_case, run, succeed};
+use common::{Drops, PROCS, child, child_case, processor_ticks, run, succeed};
 use gmp_runtime::time::{Ticker, Timer, after, after_func};
 use gmp_runtime::{RecvError, TryRecvError, channel, go, select, sleep, yield_now};
 
@@ -335,20 +335,6 @@ fn a_timer_that_is_moved_to_a_later_time_costs_nothing() {
     assert!(ticks < 50, "{ticks} of 100 ticks");
 }
 
-/// Processor time of this process, in hundredths of a second.
-fn processor_ticks() -> u64 {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
-    let fields: Vec<&str> = stat
-        .rsplit(')')
-        .next()
-        .unwrap()
-        .split_whitespace()
-        .collect();
-    let ticks = |index: usize| fields[index].parse::<u64>().unwrap();
-    // User and system time, the fourteenth and fifteenth field.
-    ticks(11) + ticks(12)
-}
-
 #[test]
 fn a_timer_can_be_stopped_and_reset_by_a_thread() {
     for procs in PROCS {
@@ -384,6 +370,37 @@ fn a_timer_outlives_its_runtime() {
         drop(function);
         assert_eq!(drops.alive(), 0);
     }
+}
+
+/// A thread drops timers, and stops others, while their runtime ends.
+#[test]
+fn timers_may_be_dropped_by_a_thread_while_their_runtime_ends() {
+    let drops = Drops::default();
+    for _ in 0..100 {
+        let thread = run(1, || {
+            let timers: Vec<_> = (0..50)
+                .map(|i| {
+                    let value = drops.value(i);
+                    (Timer::new(FAR), after_func(FAR, move || uses(&value)))
+                })
+                .collect();
+            let begun = Arc::new(AtomicBool::new(false));
+            let begins = Arc::clone(&begun);
+            let thread = thread::spawn(move || {
+                begins.store(true, SeqCst);
+                for (timer, function) in timers {
+                    drop(timer);
+                    function.stop();
+                }
+            });
+            while !begun.load(SeqCst) {
+                yield_now();
+            }
+            thread
+        });
+        thread.join().unwrap();
+    }
+    assert_eq!((drops.made(), drops.alive()), (5_000, 0));
 }
 
 #[test]

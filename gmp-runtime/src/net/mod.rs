@@ -30,6 +30,7 @@
 
 pub(crate) mod desc;
 mod listen;
+mod methods;
 mod resolve;
 mod socket;
 mod split;

@@ -10,8 +10,9 @@ use socket2::{Domain, Protocol, SockRef, Type};
 
 use super::desc::Direction;
 use super::listen::{Accept, Incoming, private as listening};
+use super::methods::{listener, std_socket, stream, two_way};
 use super::resolve::{first_that, resolve};
-use super::socket::{Socket, descriptor, limits, stream};
+use super::socket::Socket;
 use super::split::{Halves, ReadHalf, WriteHalf, private as splitting, split};
 use crate::sys::epoll::is_connecting;
 
@@ -55,6 +56,9 @@ pub struct TcpListener {
     socket: Socket<net::TcpListener>,
 }
 
+std_socket!(TcpListener);
+listener!(TcpListener, TcpStream);
+
 impl TcpListener {
     /// A listener at `address`, the first one that works where it has several. The address can be used again
     /// at once after an earlier listener, and up to 4096 connections wait for being accepted, if the system
@@ -93,67 +97,6 @@ impl TcpListener {
             }
         }
     }
-
-    /// The connections that come, for ever.
-    pub fn incoming(&self) -> Incoming<'_, TcpListener> {
-        Incoming::new(self)
-    }
-
-    /// Where it listens.
-    ///
-    /// # Errors
-    /// When the kernel does not say.
-    pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.socket.io().local_addr()
-    }
-
-    /// The moment from which on accepting fails with `TimedOut`, also for those who wait already (Go's
-    /// `SetDeadline`); `None` for no such moment.
-    pub fn set_deadline(&self, deadline: Option<Instant>) {
-        self.socket.set_deadline(Direction::Read, deadline);
-    }
-
-    /// Stops listening: connections are refused, and all calls fail, also those that wait already. The
-    /// descriptor is given back when the listener is dropped.
-    pub fn close(&self) {
-        self.socket.close();
-        // A socket that listens has no other way to fail than not to listen.
-        let _ = SockRef::from(self.socket.io()).shutdown(Shutdown::Both);
-    }
-
-    /// Another listener for the same address and connections.
-    ///
-    /// # Errors
-    /// When the process is out of descriptors.
-    pub fn try_clone(&self) -> io::Result<TcpListener> {
-        Ok(TcpListener {
-            socket: Socket::new(self.socket.io().try_clone()?),
-        })
-    }
-
-    /// A listener made by std.
-    ///
-    /// # Errors
-    /// When it cannot be set not to block.
-    pub fn from_std(listener: net::TcpListener) -> io::Result<TcpListener> {
-        listener.set_nonblocking(true)?;
-        Ok(TcpListener {
-            socket: Socket::new(listener),
-        })
-    }
-
-    /// The listener for std. It does not block: see [`set_nonblocking`](net::TcpListener::set_nonblocking).
-    pub fn into_std(self) -> net::TcpListener {
-        self.socket.into_io()
-    }
-
-    /// The pending error of the socket, which it then no longer has.
-    ///
-    /// # Errors
-    /// When the kernel does not say.
-    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
-        self.socket.io().take_error()
-    }
 }
 
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {
@@ -168,25 +111,6 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     TcpListener::from_std(socket.into())
 }
 
-impl listening::Sealed for TcpListener {}
-
-impl Accept for TcpListener {
-    type Stream = TcpStream;
-
-    #[track_caller]
-    fn next_connection(&self) -> io::Result<TcpStream> {
-        self.accept().map(|(stream, _)| stream)
-    }
-}
-
-descriptor!(TcpListener);
-
-impl fmt::Debug for TcpListener {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.socket.io().fmt(f)
-    }
-}
-
 /// A TCP connection.
 ///
 /// It is read from and written to through shared references too, so goroutines can share it; several may read,
@@ -194,6 +118,10 @@ impl fmt::Debug for TcpListener {
 pub struct TcpStream {
     socket: Socket<net::TcpStream>,
 }
+
+std_socket!(TcpStream);
+two_way!(TcpStream);
+stream!(TcpStream, read_stream);
 
 impl TcpStream {
     /// Connects to `address`; where it has several, to the first one that answers.
@@ -231,53 +159,6 @@ impl TcpStream {
     pub fn peek(&self, buffer: &mut [u8]) -> io::Result<usize> {
         self.socket
             .retry(Direction::Read, Location::caller(), |io| io.peek(buffer))
-    }
-
-    /// Ends one direction, or both. Goroutines that wait to read then find the end.
-    ///
-    /// # Errors
-    /// When it is not connected any more.
-    pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
-        self.socket.io().shutdown(how)
-    }
-
-    /// Closes the connection: all calls fail from now on, also those that wait already, with
-    /// `ConnectionAborted`. The descriptor is given back when the stream is dropped.
-    pub fn close(&self) {
-        self.socket.close();
-        // The peer may have closed it before.
-        let _ = self.shutdown(Shutdown::Both);
-    }
-
-    /// The two directions, each with an owner of its own.
-    pub fn into_split(self) -> (ReadHalf<TcpStream>, WriteHalf<TcpStream>) {
-        split(self)
-    }
-
-    /// The address of the other side.
-    ///
-    /// # Errors
-    /// When it is not connected any more.
-    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
-        self.socket.io().peer_addr()
-    }
-
-    /// The address of this side.
-    ///
-    /// # Errors
-    /// When the kernel does not say.
-    pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.socket.io().local_addr()
-    }
-
-    /// Another handle of the same connection, with deadlines of its own.
-    ///
-    /// # Errors
-    /// When the process is out of descriptors.
-    pub fn try_clone(&self) -> io::Result<TcpStream> {
-        Ok(TcpStream {
-            socket: Socket::new(self.socket.io().try_clone()?),
-        })
     }
 
     /// Whether small writes are sent at once. Off at first, as in std (and on in Go).
@@ -319,42 +200,6 @@ impl TcpStream {
     /// When the kernel does not say.
     pub fn ttl(&self) -> io::Result<u32> {
         self.socket.io().ttl()
-    }
-
-    /// A stream made by std.
-    ///
-    /// # Errors
-    /// When it cannot be set not to block.
-    pub fn from_std(stream: net::TcpStream) -> io::Result<TcpStream> {
-        stream.set_nonblocking(true)?;
-        Ok(TcpStream {
-            socket: Socket::new(stream),
-        })
-    }
-
-    /// The stream for std. It does not block: see [`set_nonblocking`](net::TcpStream::set_nonblocking).
-    pub fn into_std(self) -> net::TcpStream {
-        self.socket.into_io()
-    }
-
-    limits!();
-}
-
-stream!(TcpStream, read_stream);
-descriptor!(TcpStream);
-
-impl splitting::Sealed for TcpStream {}
-
-impl Halves for TcpStream {
-    fn end_writing(&self) {
-        // The peer may have closed it before.
-        let _ = self.shutdown(Shutdown::Write);
-    }
-}
-
-impl fmt::Debug for TcpStream {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.socket.io().fmt(f)
     }
 }
 

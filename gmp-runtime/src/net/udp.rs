@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 use socket2::SockRef;
 
 use super::desc::Direction;
+use super::methods::{std_socket, two_way};
 use super::resolve::{first_that, resolve};
-use super::socket::{Socket, descriptor, limits};
+use super::socket::Socket;
 
 /// A UDP socket.
 ///
@@ -36,6 +37,9 @@ use super::socket::{Socket, descriptor, limits};
 pub struct UdpSocket {
     socket: Socket<net::UdpSocket>,
 }
+
+std_socket!(UdpSocket);
+two_way!(UdpSocket);
 
 impl UdpSocket {
     /// A socket at `address`, the first one that works where it has several.
@@ -145,32 +149,6 @@ impl UdpSocket {
         let _ = SockRef::from(self.socket.io()).shutdown(Shutdown::Both);
     }
 
-    /// The address of this socket.
-    ///
-    /// # Errors
-    /// When the kernel does not say.
-    pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.socket.io().local_addr()
-    }
-
-    /// The address that it is connected to.
-    ///
-    /// # Errors
-    /// When it is not.
-    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
-        self.socket.io().peer_addr()
-    }
-
-    /// Another handle of the same socket, with deadlines of its own.
-    ///
-    /// # Errors
-    /// When the process is out of descriptors.
-    pub fn try_clone(&self) -> io::Result<UdpSocket> {
-        Ok(UdpSocket {
-            socket: Socket::new(self.socket.io().try_clone()?),
-        })
-    }
-
     /// Whether it may send to everybody on the local network.
     ///
     /// # Errors
@@ -201,31 +179,5 @@ impl UdpSocket {
     /// When the kernel does not say.
     pub fn ttl(&self) -> io::Result<u32> {
         self.socket.io().ttl()
-    }
-
-    /// A socket made by std, on which the rest (multicast, for example) was set.
-    ///
-    /// # Errors
-    /// When it cannot be set not to block.
-    pub fn from_std(socket: net::UdpSocket) -> io::Result<UdpSocket> {
-        socket.set_nonblocking(true)?;
-        Ok(UdpSocket {
-            socket: Socket::new(socket),
-        })
-    }
-
-    /// The socket for std. It does not block: see [`set_nonblocking`](net::UdpSocket::set_nonblocking).
-    pub fn into_std(self) -> net::UdpSocket {
-        self.socket.into_io()
-    }
-
-    limits!();
-}
-
-descriptor!(UdpSocket);
-
-impl fmt::Debug for UdpSocket {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.socket.io().fmt(f)
     }
 }
