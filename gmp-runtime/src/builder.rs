@@ -6,7 +6,7 @@ use crate::debug::config;
 use crate::gc;
 use crate::procs;
 use crate::runtime::{self, Runtime};
-use crate::sched::Sched;
+use crate::sched::{Sched, preempt};
 use crate::stack;
 
 /// Address space of a goroutine's stack, unless the program says otherwise. Only what is touched costs
@@ -15,9 +15,15 @@ const DEFAULT_STACK_SIZE: usize = 256 << 10;
 
 /// The names in `GMPDEBUG` that have an effect in this version.
 const SUPPORTED: &[&str] = if cfg!(feature = "trace") {
-    &["gctrace", "schedtrace", "scheddetail", "trace"]
+    &[
+        "asyncpreemptoff",
+        "gctrace",
+        "schedtrace",
+        "scheddetail",
+        "trace",
+    ]
 } else {
-    &["gctrace", "schedtrace", "scheddetail"]
+    &["asyncpreemptoff", "gctrace", "schedtrace", "scheddetail"]
 };
 
 /// Builds a [`Runtime`].
@@ -102,6 +108,10 @@ impl Builder {
         runtime::report_overflows()?;
         let mut sched = Sched::new(procs, class)?;
         sched.threads_wake = self.threads_wake;
+        sched.preempts = !config.asyncpreemptoff;
+        if sched.preempts {
+            preempt::install()?;
+        }
         sched.collection.goal = goal;
         sched.collection.prints = config.gctrace;
         Ok(Runtime::with(sched, config))

@@ -57,6 +57,15 @@
 //! How it works today, and not promised: the queues, the order of the search for work, stealing and
 //! spinning are Go's, constant by constant; see `sched` in the sources.
 //!
+//! # Preemption
+//!
+//! A goroutine that has had its P for 10 ms while others wait (or for 1 ms while a timer of the P is due) gives it
+//! up. It need not call the runtime for that: it is stopped where it is, in C code as well, and goes on later on
+//! the same thread; whatever lock it holds it keeps meanwhile. This takes a signal, SIGURG as in Go: a system call
+//! of the goroutine that the kernel does not restart (`poll`, `epoll_wait`) ends with `EINTR`. Signals that the
+//! runtime did not send go to the handler that was there before. Each goroutine that is stopped so keeps a
+//! thread. `GMPDEBUG=asyncpreemptoff=1` turns it off; then a goroutine that never calls the runtime keeps its P.
+//!
 //! # Environment
 //!
 //! `GMPMAXPROCS=N`: the number of Ps, unless the program sets it; without it, the processors of the process, no

@@ -16,7 +16,7 @@ use crate::sched::m::M;
 use crate::sched::refs::{GRef, MRef};
 use crate::sched::{Sched, current, life, shutdown, sysmon, timers, worker};
 use crate::stack::guard;
-use crate::sys::signal::AlternateStack;
+use crate::sys::signal::{AlternateStack, UnblockedPreemption};
 
 /// A scheduler that has not started yet.
 pub struct Runtime {
@@ -93,12 +93,13 @@ impl Runtime {
             result = Some(panic::catch_unwind(AssertUnwindSafe(f)));
             shutdown::begin(sched);
         };
-        let _alternate_stack = AlternateStack::install();
+        let alternate_stack = AlternateStack::install();
+        let _unblocked = UnblockedPreemption::new();
         if let Some(path) = &self.config.trace {
             crate::trace::start_for_environment(sched, path);
         }
         let running = Running::begin(sched);
-        let m0 = start(sched);
+        let m0 = start(sched, &alternate_stack);
         // SAFETY: `main` borrows from this frame, which stays until the scheduler has ended; a
         // goroutine that could not be ended never runs again.
         unsafe { make_main(&m0, main, site) };
@@ -119,10 +120,11 @@ impl Runtime {
 }
 
 /// Makes the calling thread M0 with the first P.
-fn start(sched: &'static Sched) -> MRef {
+fn start(sched: &'static Sched, alternate_stack: &io::Result<AlternateStack>) -> MRef {
     worker::refine_timeouts();
     sched.make_procs_idle();
     let m0 = sched.new_m();
+    worker::note_thread(&m0, alternate_stack);
     current::set_m(Some(m0));
     m0.tracer.m_begin(&m0);
     let Some(p) = sched.take_idle_p() else {

@@ -437,14 +437,18 @@ fn threads_may_unpark_and_join_while_the_runtime_ends() {
 
 #[test]
 fn a_thread_that_waits_for_one_that_never_runs_is_told() {
-    let joiner = run(1, || {
-        let handle = go(|| ());
-        let joiner = thread::spawn(move || handle.join());
-        // The main goroutine keeps the only P, so the other one never starts.
-        thread::sleep(Duration::from_millis(20));
-        joiner
+    // One that is kept from running for too long is preempted for: so for a moment, and more than once.
+    let told = (0..50).any(|_| {
+        let joiner = run(1, || {
+            let handle = go(|| ());
+            let joiner = thread::spawn(move || handle.join());
+            // The main goroutine keeps the only P, so the other one does not start.
+            thread::sleep(Duration::from_millis(3));
+            joiner
+        });
+        joiner.join().unwrap().is_err()
     });
-    assert!(joiner.join().unwrap().is_err());
+    assert!(told);
 }
 
 #[test]

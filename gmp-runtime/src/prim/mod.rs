@@ -17,14 +17,14 @@
 pub(crate) mod atomic {
     #[cfg(not(loom))]
     pub(crate) use std::sync::atomic::{
-        AtomicBool, AtomicI64, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering,
-        compiler_fence, fence,
+        AtomicBool, AtomicI32, AtomicI64, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize,
+        Ordering, compiler_fence, fence,
     };
 
     #[cfg(loom)]
     pub(crate) use loom::sync::atomic::{
-        AtomicBool, AtomicI64, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering,
-        fence,
+        AtomicBool, AtomicI32, AtomicI64, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize,
+        Ordering, fence,
     };
 
     /// A full fence: see the module's notes on asymmetric barriers.

@@ -14,11 +14,13 @@
 //!
 //! # Two kinds
 //!
-//! A call that says that it blocks the goroutine may come back on another thread, and one that does not say
-//! so must not; the kind of its section says which ([`enter_to_wait`], [`enter`]).
+//! Where a section ends the goroutine may have to give up its P. A call that says that it blocks the goroutine
+//! may come back on another thread, so there it yields ([`enter_to_wait`]). One that does not say so must not
+//! move it, so there it is frozen ([`enter`]).
 
 use std::marker::PhantomData;
 
+use crate::sched::preempt;
 use crate::sched::refs::GRef;
 
 /// A section of the goroutine `g`; it ends when this is dropped. `MOVES`: the goroutine may be on another M
@@ -89,6 +91,8 @@ impl<const MOVES: bool> Section<MOVES> {
 impl<const MOVES: bool> Drop for Section<MOVES> {
     #[inline(always)]
     fn drop(&mut self) {
-        self.g.mark.leave();
+        if self.g.mark.leave() {
+            preempt::comply(self.g, MOVES);
+        }
     }
 }

@@ -8,7 +8,7 @@ use crate::sched::g::transition;
 use crate::sched::m::M;
 use crate::sched::p::P;
 use crate::sched::refs::{GRef, PRef};
-use crate::sched::{deadlock, keeper, locked, netpoll, steal, timers};
+use crate::sched::{deadlock, keeper, locked, netpoll, preempt, steal, timers};
 use crate::sys::clock::monotonic_ns;
 use crate::trace::marks::{Found, Leave};
 
@@ -77,6 +77,7 @@ pub(crate) fn start_here(m: &M, p: &P, g: GRef, inherits_slice: bool) {
     if g.runnable_since.get() != 0 {
         count_latency(p, g);
     }
+    g.mark.take_request();
     p.count_start(inherits_slice);
     g.set_m(m.reference());
     m.set_current(Some(g));
@@ -118,6 +119,13 @@ pub(crate) fn find(m: &M) -> Option<Choice> {
             }
             None => search(m)?,
         };
+        if let Some(other) = choice.g.frozen_on.get() {
+            found_work(m);
+            if !preempt::hand_p_to_frozen(m, other) {
+                return None;
+            }
+            continue;
+        }
         match choice.g.locked_to() {
             None => return Some(choice),
             Some(other) => locked::give_turn(m, other),
@@ -241,7 +249,7 @@ fn go_idle(m: &M) -> bool {
     let sched = m.sched;
     {
         let mut shared = sched.shared.lock();
-        if shared.global.len() != 0 || sched.stopping() {
+        if shared.queued() != 0 || sched.stopping() {
             return !sched.stopping();
         }
         if !m.spinning.get() && sched.idle.take_need_spinning() {
@@ -296,7 +304,7 @@ pub(crate) fn sleep_as_spare(m: &M) -> bool {
 }
 
 /// `counted` is called as soon as `m` is on the list, or will not be.
-fn go_to_sleep(m: &M, counted: impl FnOnce()) -> bool {
+pub(crate) fn go_to_sleep(m: &M, counted: impl FnOnce()) -> bool {
     let sched = m.sched;
     m.tracer.m_park(m);
     let (awaiting, asleep) = {

@@ -19,7 +19,7 @@
 //! | preempted | no | the M it is frozen on | the scheduler |
 //! | dead | no | its handle, then a free list | its handle |
 //!
-//! The numbers are Go's. Nothing enters `preempted` yet: it is for preemption, which is not built.
+//! The numbers are Go's.
 
 use std::any::Any;
 use std::cell::{Cell, UnsafeCell};
@@ -262,6 +262,10 @@ pub(crate) struct G {
     payload: UnsafeCell<[MaybeUninit<u64>; PAYLOAD_WORDS]>,
     /// Who waits in `join`. Written before the bit that says so.
     pub(crate) joiner: Cell<Option<GRef>>,
+    /// The M that it is frozen on. Owner's.
+    pub(crate) frozen_on: Cell<Option<MRef>>,
+    /// How many goroutines went into the global queue before it was frozen. Under the scheduler's lock.
+    pub(crate) behind: Cell<u64>,
     /// What it waits for, while it waits. Written by the owner.
     pub(crate) wait: ShownWait,
     /// Since when it has been runnable, if that is measured; else 0. Owner's.
@@ -302,6 +306,8 @@ impl G {
             payload: UnsafeCell::new([const { MaybeUninit::uninit() }; PAYLOAD_WORDS]),
             join: AtomicU32::new(0),
             joiner: Cell::new(None),
+            frozen_on: Cell::new(None),
+            behind: Cell::new(0),
             wait: ShownWait::nothing(),
             runnable_since: Cell::new(0),
             started: Cell::new(false),

@@ -14,14 +14,10 @@
 //!
 //! *An M gets it* means: the one that went idle last, which is woken; else the P waits, and the first of the
 //! spawner's next M and an M that runs out of work takes it ([`Shared::take_awaiting_p`]). When the scheduler
-//! stops a P always becomes idle.
+//! stops a P becomes idle, unless a goroutine is frozen: then its M gets the P (`sched::preempt`).
 //!
 //! Nothing here allocates, prints, or takes another lock than the scheduler's, for a few dozen instructions.
 //! The caller holds no lock of a rank at or below it. It may be any thread, with or without an M.
-//!
-//! [`Sched::try_handoff`] is for signal handlers: it only *tries* the lock, and gives the P back to the caller
-//! when the lock is taken or when the P would become idle (a goroutine is not preempted for nobody). Beside
-//! the lock it uses atomics and `futex` alone.
 
 use crate::sched::refs::{MRef, PRef};
 use crate::sched::{Sched, Shared};
@@ -43,11 +39,20 @@ impl Sched {
             let mut shared = self.shared.lock();
             match self.wants_m(&shared, &p) {
                 Some(spinning) => Some(self.give(&mut shared, p, spinning)),
-                None => {
-                    shared.put_idle_p(p);
-                    self.idle.p_became_idle();
-                    None
-                }
+                None => match shared.take_frozen_m() {
+                    // At the end nobody stays frozen.
+                    Some(other) => {
+                        self.publish_global_len(&shared);
+                        drop(shared);
+                        other.wake_with(p);
+                        return;
+                    }
+                    None => {
+                        shared.put_idle_p(p);
+                        self.idle.p_became_idle();
+                        None
+                    }
+                },
             }
         };
         match given {
@@ -56,28 +61,11 @@ impl Sched {
         }
     }
 
-    /// [`Sched::handoff`] for a signal handler. False, and `p` is still the caller's, when the lock is taken
-    /// or nobody needs the P.
-    #[cfg_attr(not(test), allow(dead_code, reason = "for preemption by signals"))]
-    pub(crate) fn try_handoff(&self, p: PRef) -> bool {
-        let given = {
-            let Some(mut shared) = self.shared.try_lock() else {
-                return false;
-            };
-            match self.wants_m(&shared, &p) {
-                Some(spinning) => self.give(&mut shared, p, spinning),
-                None => return false,
-            }
-        };
-        self.complete_handoff(given);
-        true
-    }
-
     /// Whether an M is to have `p`, and whether that one spins. Under the lock.
     fn wants_m(&self, shared: &Shared, p: &PRef) -> Option<bool> {
         if self.stopping() {
             None
-        } else if !p.runq.is_empty() || shared.global.len() != 0 {
+        } else if !p.runq.is_empty() || shared.queued() != 0 {
             Some(false)
         } else {
             self.idle.claim_if_nobody_looks().then_some(true)
@@ -202,21 +190,6 @@ mod tests {
         sched.handoff(p);
         assert_eq!(m.sleep(|| true), None);
         assert_eq!(sched.take_idle_p(), Some(p));
-    }
-
-    #[test]
-    fn trying_gives_the_p_back_to_the_caller() {
-        let (sched, p, other) = two_ps();
-        let m = put_idle_m(sched);
-        {
-            let _held = sched.shared.lock();
-            assert!(!sched.try_handoff(p), "the lock is taken");
-        }
-        sched.put_idle_p(other);
-        assert!(!sched.try_handoff(p), "nobody needs the P");
-        put_work(sched);
-        assert!(sched.try_handoff(p));
-        assert_eq!(m.sleep(|| true), Some(p));
     }
 
     #[test]

@@ -35,6 +35,11 @@ impl GList {
         unsafe { &(*list).len }.get() as u32
     }
 
+    /// The first one, which stays.
+    pub(crate) fn front(&self) -> Option<GRef> {
+        self.head
+    }
+
     /// Puts `g` last.
     pub(crate) fn push_back(&mut self, g: GRef) {
         g.link.set(None);

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use crate::fatal::fatal;
-use crate::prim::atomic::{AtomicPtr, AtomicU32, Ordering};
+use crate::prim::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
 use crate::sched::Sched;
 use crate::sched::g::G;
 use crate::sched::p::P;
@@ -21,6 +21,8 @@ pub(crate) enum PostSwitch {
     Nothing,
     /// It yielded: to the tail of the ring.
     Requeue(GRef),
+    /// It was preempted: to the tail of the global queue.
+    Preempted(GRef),
     /// It waits for something whose lock is held: unlock.
     Unlock(*const crate::lock::Spin),
     /// It sleeps: its timer goes on the heap of the P.
@@ -70,6 +72,10 @@ pub(crate) struct M {
     parker: AtomicU32,
     /// The next one in the list of idle Ms. Under the scheduler's lock.
     pub(crate) idle_link: Cell<Option<MRef>>,
+    /// The kernel's number of its thread. Written by the thread before it has a P.
+    pub(crate) thread: AtomicI32,
+    /// Whether a signal of ours is under way to it.
+    pub(crate) signal_sent: AtomicBool,
     /// What this M records with. This M's, and the tracer's under its protocol.
     pub(crate) tracer: crate::trace::ThreadTrace,
 }
@@ -97,6 +103,8 @@ impl M {
             next_p: AtomicPtr::new(std::ptr::null_mut()),
             parker: AtomicU32::new(0),
             idle_link: Cell::new(None),
+            thread: AtomicI32::new(0),
+            signal_sent: AtomicBool::new(false),
             tracer: crate::trace::ThreadTrace::new(id),
         }
     }

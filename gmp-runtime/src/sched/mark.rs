@@ -11,12 +11,18 @@
 //! 1. **enters**: `inside` + 1 · *EnterFence*.
 //! 2. does its work. It may leave its M for another goroutine: it does so inside, and comes back inside,
 //!    perhaps on another M. An M without a goroutine is inside, too: it has nothing but runtime to run.
-//! 3. **leaves**: *LeaveFence* · `inside` − 1.
+//! 3. **leaves**: *LeaveFence* · `inside` − 1 · *LeaveFence* · reads `request`. If somebody wants its P, it
+//!    gives it up ([`sched::preempt`](crate::sched::preempt)).
 //!
 //! So a goroutine that waits or is runnable is always inside, a new one as well, and sections may be nested.
 //!
 //! A signal handler runs on the goroutine's own thread, between two of its instructions, so program order is
 //! all there is; the fences keep the compiler from moving what belongs into the section across its ends.
+//! Inside, it leaves the request for step 3. Outside, it enters in the goroutine's name and does what was
+//! requested; if that was between the two halves of step 3, there is no request any more when it is read.
+//!
+//! A request is for the turn of the goroutine: whoever starts it takes what was left of the last one away. One
+//! that is written at that very moment is for nothing, and costs a yield at most.
 
 use crate::prim::atomic::{AtomicU32, Ordering, compiler_fence};
 
@@ -25,6 +31,8 @@ use crate::prim::atomic::{AtomicU32, Ordering, compiler_fence};
 pub(crate) struct Mark {
     /// Sections that it is in. Written by the goroutine, and by its maker.
     inside: AtomicU32,
+    /// Not 0 when its P is wanted. Written by the monitor, taken by the goroutine and whoever starts it.
+    request: AtomicU32,
 }
 
 impl Mark {
@@ -32,6 +40,7 @@ impl Mark {
     pub(crate) fn new() -> Mark {
         Mark {
             inside: AtomicU32::new(1),
+            request: AtomicU32::new(0),
         }
     }
 
@@ -53,15 +62,37 @@ impl Mark {
         compiler_fence(Ordering::SeqCst);
     }
 
-    /// The goroutine leaves.
+    /// The goroutine leaves; whether its P is wanted, and it is in no other section.
     #[inline(always)]
-    pub(crate) fn leave(&self) {
+    pub(crate) fn leave(&self) -> bool {
         // fence: LeaveFence, for the handler on this thread.
         compiler_fence(Ordering::SeqCst);
         // ordering: Relaxed, as in `enter`.
         let sections = self.inside.load(Ordering::Relaxed) - 1;
         // ordering: Release: who sees it sees what was done in the section.
         self.inside.store(sections, Ordering::Release);
+        // fence: LeaveFence, as above.
+        compiler_fence(Ordering::SeqCst);
+        // ordering: Relaxed: a flag; what is done because of it is decided under the scheduler's lock.
+        self.request.load(Ordering::Relaxed) != 0 && sections == 0
+    }
+
+    /// Says that its P is wanted.
+    pub(crate) fn request(&self) {
+        // ordering: Relaxed, as in `leave`.
+        self.request.store(1, Ordering::Relaxed);
+    }
+
+    /// Takes the request away; whether there was one.
+    #[inline(always)]
+    pub(crate) fn take_request(&self) -> bool {
+        // ordering: Relaxed, both: as in `leave`.
+        let requested = self.request.load(Ordering::Relaxed) != 0;
+        if requested {
+            // ordering: Relaxed, as above.
+            self.request.store(0, Ordering::Relaxed);
+        }
+        requested
     }
 
     /// Whether it is in the runtime.

@@ -19,6 +19,7 @@ pub(crate) mod netpoll;
 pub(crate) mod p;
 pub(crate) mod park;
 mod pools;
+pub(crate) mod preempt;
 pub(crate) mod procs;
 mod queues;
 pub(crate) mod refs;
@@ -55,6 +56,11 @@ use crate::sys::memory_barrier::Fences;
 pub(crate) struct Shared {
     /// The global run queue.
     pub(crate) global: GList,
+    /// Goroutines of the global queue that are frozen: see `sched::preempt`.
+    pub(crate) frozen: GList,
+    /// How many goroutines have been put into `global`, and taken out.
+    global_puts: u64,
+    global_takes: u64,
     /// Ms that sleep, last in first.
     idle_ms: Option<MRef>,
     idle_m_count: u32,
@@ -136,6 +142,8 @@ pub(crate) struct Sched {
     pub(crate) shared: SpinLock<Shared>,
     /// The length of the global queue. Written under the lock.
     global_len: AtomicU32,
+    /// How many of them are frozen. Written under the lock.
+    frozen_len: AtomicU32,
     pub(crate) idle: IdleCounters,
     pub(crate) procs: Procs,
     /// Every M, in the order of their numbers. Only the spawner and the thread of `run` add to it.
@@ -161,6 +169,8 @@ pub(crate) struct Sched {
     pub(crate) helper_threads: AtomicU32,
     /// Whether threads that are not the scheduler's may wake goroutines.
     pub(crate) threads_wake: bool,
+    /// Whether goroutines are preempted. Before the start.
+    pub(crate) preempts: bool,
     stopping: AtomicBool,
     /// Whether some M is reporting that all goroutines are asleep.
     deadlock_reported: AtomicBool,
@@ -186,6 +196,9 @@ impl Sched {
                 Rank::Sched,
                 Shared {
                     global: GList::new(),
+                    frozen: GList::new(),
+                    global_puts: 0,
+                    global_takes: 0,
                     idle_ms: None,
                     idle_m_count: 0,
                     waiting_locked: 0,
@@ -196,6 +209,7 @@ impl Sched {
                 },
             ),
             global_len: AtomicU32::new(0),
+            frozen_len: AtomicU32::new(0),
             idle: IdleCounters::new(fences),
             procs: Procs::new(procs as u32, stack_class),
             ms: SpinLock::new(Rank::Sched, Vec::new()),
@@ -212,6 +226,7 @@ impl Sched {
             m_total: AtomicU32::new(0),
             helper_threads: AtomicU32::new(0),
             threads_wake: true,
+            preempts: false,
             stopping: AtomicBool::new(false),
             deadlock_reported: AtomicBool::new(false),
             handles: AtomicU64::new(0),
@@ -338,7 +353,7 @@ impl Sched {
         let ms = self.m_total.load(Ordering::Relaxed);
         i64::from(shared.idle_m_count) + i64::from(shared.waiting_locked) == i64::from(ms)
             && self.idle.idle_ps() == self.proc_count()
-            && shared.global.len() == 0
+            && shared.queued() == 0
             && shared.awaiting_ps.is_none()
             && timers::earliest(self) == p::NO_DEADLINE
             && !self.collection.is_pending()
@@ -440,13 +455,6 @@ impl Sched {
         }
         let p = shared.take_awaiting_p()?;
         Some((p, p.awaits_spinning.get()))
-    }
-
-    /// Puts `p` on the idle list.
-    pub(crate) fn put_idle_p(&self, p: PRef) {
-        let mut shared = self.shared.lock();
-        shared.put_idle_p(p);
-        self.idle.p_became_idle();
     }
 
     /// A P that waits for an M to be made.

@@ -37,7 +37,7 @@ pub(crate) fn yield_now(g: GRef) {
     let _section = critical::enter_to_wait(g);
     let m = current::m_of(g);
     let p = m.held_p();
-    if m.sched.global_len() != 0 {
+    if m.sched.can_drain_global() {
         // Nobody on the global queue starves while goroutines here yield to one another.
         m.sched.drain_global(&m, &p);
     }
@@ -155,7 +155,7 @@ impl Waking {
 
 /// Leaves for the next goroutine, or for the scheduler; returns when `g` runs again.
 #[inline(always)]
-fn leave(g: GRef, m: MRef, post: PostSwitch, how: Leave) {
+pub(crate) fn leave(g: GRef, m: MRef, post: PostSwitch, how: Leave) {
     m.post.set(post);
     match find::next_here(&m, g, how) {
         // SAFETY: `g` runs on its own stack; `next` was taken from a queue, so it is suspended and
@@ -208,6 +208,10 @@ fn complete_rare(m: &M, post: PostSwitch) {
             crate::sched::life::await_end(m, waiting, awaited);
         }
         PostSwitch::WithoutP(g) => crate::sched::syscall::wait_for_p(m.sched, g),
+        PostSwitch::Preempted(g) => {
+            m.sched.put_global(g);
+            m.sched.wake_p_if_needed();
+        }
         PostSwitch::Free(g) => {
             locked::ends(m, g);
             crate::sched::life::free_after_exit(m, g);

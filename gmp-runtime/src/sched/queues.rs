@@ -30,10 +30,19 @@ impl Sched {
         self.global_len.load(Ordering::Relaxed)
     }
 
-    fn publish_global_len(&self, shared: &Shared) {
+    /// Whether something of the global queue can be put into a ring.
+    #[inline(always)]
+    pub(crate) fn can_drain_global(&self) -> bool {
+        // ordering: Relaxed: a hint.
+        self.global_len() != self.frozen_len.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn publish_global_len(&self, shared: &Shared) {
         // ordering: Relaxed: SubmitFence comes after it where it matters.
-        self.global_len
-            .store(shared.global.len(), Ordering::Relaxed);
+        self.global_len.store(shared.queued(), Ordering::Relaxed);
+        // ordering: Relaxed, as above.
+        self.frozen_len
+            .store(shared.frozen.len(), Ordering::Relaxed);
     }
 
     /// Puts `g` on the queue of `p`: next (then the old `runnext` goes to the tail), or last. A full
@@ -53,7 +62,7 @@ impl Sched {
         {
             let mut shared = self.shared.lock();
             for &g in batch {
-                shared.global.push_back(GRef::from_non_null(g));
+                shared.put_queued(GRef::from_non_null(g));
             }
             self.publish_global_len(&shared);
         }
@@ -71,7 +80,7 @@ impl Sched {
             g.wait.end();
             g::transition!(g, Waiting => Runnable);
         });
-        shared.global.push_back(g);
+        shared.put_queued(g);
         self.publish_global_len(&shared);
         true
     }
@@ -105,14 +114,14 @@ impl Sched {
     /// Puts a new goroutine on the global queue, from a thread without a P.
     pub(crate) fn put_global(&self, g: GRef) {
         let mut shared = self.shared.lock();
-        shared.global.push_back(g);
+        shared.put_queued(g);
         self.publish_global_len(&shared);
     }
 
     /// Moves the queue of `p`, which the caller holds, to the global one. Under the lock.
     pub(crate) fn take_queue(&self, shared: &mut Shared, p: &P) {
         while let Some((g, _)) = p.take_next() {
-            shared.global.push_back(g);
+            shared.put_queued(g);
         }
         self.publish_global_len(shared);
     }
@@ -120,7 +129,7 @@ impl Sched {
     /// One goroutine of the global queue.
     pub(crate) fn get_global(&self) -> Option<GRef> {
         let mut shared = self.shared.lock();
-        let g = shared.global.pop_front();
+        let g = shared.take_queued();
         self.publish_global_len(&shared);
         g
     }
@@ -129,7 +138,7 @@ impl Sched {
     pub(crate) fn get_global_batch(&self, m: &M, p: &P) -> Option<GRef> {
         let mut shared = self.shared.lock();
         let share = self.global_share(&shared);
-        let first = shared.global.pop_front();
+        let first = shared.take_queued();
         let moved = Self::move_to_ring(&mut shared, p, share.saturating_sub(1));
         self.publish_global_len(&shared);
         drop(shared);
@@ -165,7 +174,7 @@ impl Sched {
         // Thieves can only make more room.
         let most = most.min(p.queue().room() as u32);
         while moved < most {
-            let Some(g) = shared.global.pop_front() else {
+            let Some(g) = shared.take_unfrozen() else {
                 break;
             };
             p.queue().put(g.as_non_null(), false, |_| {

@@ -1,8 +1,9 @@
 //! The monitor: a thread without a P that looks after the others.
 //!
 //! It goes round and does, in this order, what nobody else may be there to do: it takes Ps out of long system
-//! calls ([`syscall`]), sees to it that work does not wait for a thread that could not be made, has the thread of
-//! the collection cycles look whether one is due, and prints schedtrace lines.
+//! calls ([`syscall`]), asks for Ps that goroutines had too long ([`preempt`]), sees to it that work does not wait
+//! for a thread that could not be made, has the thread of the collection cycles look whether one is due, and
+//! prints schedtrace lines.
 //!
 //! Its pace is Go's (`sysmon`): 20 µs between rounds; after 50 rounds in a row in which there was nothing to
 //! do, twice as long each time, 10 ms at most. When all Ps are idle and none has run anything for a whole round
@@ -22,6 +23,7 @@ use crate::procs::MAX_PROCS;
 use crate::sched::g::{G, GState};
 use crate::sched::m::M;
 use crate::sched::p::P;
+use crate::sched::preempt::{self, Watch};
 use crate::sched::{Sched, netpoll, syscall};
 use crate::sys::clock::monotonic_ns;
 use crate::sys::futex;
@@ -174,6 +176,7 @@ pub(crate) fn run(sched: &Sched, schedtrace_ms: Option<u64>, detail: bool) {
     let mut pace = Pace::new();
     let mut lines = schedtrace_ms.map(|ms| Lines::new(ms, detail));
     let mut ticks = 0;
+    let mut watch = Watch::new();
     loop {
         // ordering: Acquire; pairs with the Release in `wake`.
         let seen = sysmon.word.load(Ordering::Acquire);
@@ -186,9 +189,11 @@ pub(crate) fn run(sched: &Sched, schedtrace_ms: Option<u64>, detail: bool) {
         retry_wake(sched);
         sched.collection.poll(now);
         let polled = netpoll::poll_from_monitor(sched, now);
+        let next_look = preempt::look(sched, &mut watch, now);
         let mut delay = pace
             .next(took || polled)
-            .min(netpoll::monitor_interval(sched));
+            .min(netpoll::monitor_interval(sched))
+            .min(next_look);
         if let Some(lines) = &mut lines {
             delay = delay.min(lines.print_if_due(sched, now));
         }

@@ -8,10 +8,11 @@ use crate::sched::find::{self, Choice};
 use crate::sched::locked;
 use crate::sched::m::{M, PostSwitch};
 use crate::sched::park;
+use crate::sched::preempt;
 use crate::sched::refs::{MRef, PRef};
 use crate::sched::{Sched, current, deadlock};
 use crate::switch;
-use crate::sys::thread::set_timer_slack;
+use crate::sys::thread::{gettid, set_timer_slack};
 use crate::sys::{futex, signal};
 
 /// Runs goroutines on this thread until the scheduler stops.
@@ -26,7 +27,7 @@ pub(crate) fn run(m: MRef) {
     }
     if m.p().is_some() {
         let p = m.release_p();
-        m.sched.put_idle_p(p);
+        preempt::last_use_of(&m, p);
     }
 }
 
@@ -270,6 +271,14 @@ pub(crate) fn refine_timeouts() {
     let _ = set_timer_slack(TIMER_SLACK_NS);
 }
 
+/// Notes which thread is `m`, so that it can be signalled: only where its handlers have a stack of their own.
+pub(crate) fn note_thread(m: &M, alternate_stack: &std::io::Result<signal::AlternateStack>) {
+    if alternate_stack.is_ok() {
+        // ordering: Relaxed: before it has a P.
+        m.thread.store(gettid(), Ordering::Relaxed);
+    }
+}
+
 /// Makes this thread `m` while `f` runs.
 pub(crate) fn lend<R>(m: MRef, f: impl FnOnce() -> R) -> R {
     let _alternate_stack = signal::AlternateStack::install();
@@ -281,7 +290,9 @@ pub(crate) fn lend<R>(m: MRef, f: impl FnOnce() -> R) -> R {
 
 /// The first function of an M's thread. A spare has no P yet.
 fn main(m: MRef, is_spare: bool) {
-    let _alternate_stack = signal::AlternateStack::install();
+    let alternate_stack = signal::AlternateStack::install();
+    let _unblocked = signal::UnblockedPreemption::new();
+    note_thread(&m, &alternate_stack);
     refine_timeouts();
     current::set_m(Some(m));
     m.tracer.m_begin(&m);

@@ -150,17 +150,27 @@ fn call_previous(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut 
     };
     // SAFETY: the value is written before it is published and never changed or freed.
     let previous = unsafe { previous.as_ref() };
-    match previous.sa_sigaction {
-        libc::SIG_DFL | libc::SIG_IGN => {
-            // The access is tried again when we return, and then kills the process as it would have
-            // without us. (The kernel does not let a fault be ignored either.)
-            // SAFETY: all-zero is a valid action: the default one.
-            unsafe {
-                let default: libc::sigaction = std::mem::zeroed();
-                libc::sigaction(signal, &default, null_mut());
-            }
+    if !call_handler(previous, signal, info, context) {
+        // The access is tried again when we return, and then kills the process as it would have
+        // without us. (The kernel does not let a fault be ignored either.)
+        // SAFETY: all-zero is a valid action: the default one.
+        unsafe {
+            let default: libc::sigaction = std::mem::zeroed();
+            libc::sigaction(signal, &default, null_mut());
         }
-        handler if previous.sa_flags & libc::SA_SIGINFO != 0 => {
+    }
+}
+
+/// Calls the handler of `action`; false if it has none.
+fn call_handler(
+    action: &libc::sigaction,
+    signal: libc::c_int,
+    info: *mut libc::siginfo_t,
+    context: *mut libc::c_void,
+) -> bool {
+    match action.sa_sigaction {
+        libc::SIG_DFL | libc::SIG_IGN => return false,
+        handler if action.sa_flags & libc::SA_SIGINFO != 0 => {
             // SAFETY: whoever installed it with SA_SIGINFO gave a function of this signature.
             let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) =
                 unsafe { std::mem::transmute(handler) };
@@ -171,6 +181,105 @@ fn call_previous(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut 
             let handler: extern "C" fn(libc::c_int) = unsafe { std::mem::transmute(handler) };
             handler(signal);
         }
+    }
+    true
+}
+
+/// The signal that asks a thread for its P (Go's).
+pub(crate) const PREEMPTION: i32 = libc::SIGURG;
+
+/// Looks at a [`PREEMPTION`] signal; false if it is not one of the scheduler's. It runs on the alternate stack,
+/// may do only what is async-signal-safe, and may take long.
+pub(crate) type PreemptionHandler = fn() -> bool;
+
+static PREEMPTION_HANDLER: AtomicPtr<()> = AtomicPtr::new(null_mut());
+static PREEMPTION_PREVIOUS: AtomicPtr<libc::sigaction> = AtomicPtr::new(null_mut());
+
+/// Calls `handler` for every [`PREEMPTION`] signal of the process, and the handler that was there for those that
+/// are not its own. Interrupted system calls go on where the kernel can do that. Once is enough; more do no harm.
+///
+/// # Errors
+///
+/// When the kernel refuses.
+pub(crate) fn install_preemption(handler: PreemptionHandler) -> io::Result<()> {
+    // ordering: AcqRel; pairs with the Acquire load in `on_preemption`.
+    let first = PREEMPTION_HANDLER
+        .swap(handler as *mut (), Ordering::AcqRel)
+        .is_null();
+    if !first {
+        return Ok(());
+    }
+    // SAFETY: all-zero is a valid `sigaction`.
+    let mut previous: Box<libc::sigaction> = Box::new(unsafe { std::mem::zeroed() });
+    // SAFETY: a null new action only reads the present one into a value that is ours.
+    check(unsafe { libc::sigaction(PREEMPTION, std::ptr::null(), &mut *previous) })?;
+    // ordering: Release; pairs with the Acquire load in `on_preemption`. Never freed.
+    PREEMPTION_PREVIOUS.store(Box::into_raw(previous), Ordering::Release);
+    // SAFETY: all-zero is valid, as above.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = on_preemption as *const () as usize;
+    action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
+    // SAFETY: `on_preemption` has the signature that SA_SIGINFO asks for and is async-signal-safe.
+    check(unsafe { libc::sigaction(PREEMPTION, &action, null_mut()) }).map(drop)
+}
+
+extern "C" fn on_preemption(
+    signal: libc::c_int,
+    info: *mut libc::siginfo_t,
+    context: *mut libc::c_void,
+) {
+    // SAFETY: errno belongs to this thread; the interrupted code must find it as it left it.
+    let errno = unsafe { *libc::__errno_location() };
+    // ordering: Acquire; pairs with the swap in `install_preemption`.
+    let handler = PREEMPTION_HANDLER.load(Ordering::Acquire);
+    // SAFETY: the pointer was stored from a `PreemptionHandler` and from nothing else.
+    let handler: Option<PreemptionHandler> = unsafe { std::mem::transmute(handler) };
+    if !handler.is_some_and(|handler| handler()) {
+        // ordering: Acquire; pairs with the store in `install_preemption`.
+        let previous = PREEMPTION_PREVIOUS.load(Ordering::Acquire);
+        // SAFETY: null, or written before it was published, and never changed or freed.
+        if let Some(previous) = unsafe { previous.as_ref() } {
+            // Where there is no handler the signal is ignored, which is its default.
+            call_handler(previous, signal, info, context);
+        }
+    }
+    // SAFETY: as above.
+    unsafe { *libc::__errno_location() = errno };
+}
+
+/// While this lives the calling thread takes [`PREEMPTION`] signals, whatever its creator blocked.
+#[derive(Debug)]
+pub(crate) struct UnblockedPreemption {
+    /// Whether the signal is to be blocked again.
+    was_blocked: bool,
+}
+
+impl UnblockedPreemption {
+    pub(crate) fn new() -> UnblockedPreemption {
+        UnblockedPreemption {
+            was_blocked: change_mask(libc::SIG_UNBLOCK),
+        }
+    }
+}
+
+impl Drop for UnblockedPreemption {
+    fn drop(&mut self) {
+        if self.was_blocked {
+            change_mask(libc::SIG_BLOCK);
+        }
+    }
+}
+
+/// Blocks or unblocks the signal for the calling thread; whether it was blocked.
+fn change_mask(how: libc::c_int) -> bool {
+    // SAFETY: the sets are local variables, for which all-zero is valid.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        let mut before: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut set);
+        libc::sigaddset(&mut set, PREEMPTION);
+        libc::pthread_sigmask(how, &set, &mut before);
+        libc::sigismember(&before, PREEMPTION) == 1
     }
 }
 

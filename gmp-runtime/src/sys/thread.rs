@@ -5,7 +5,12 @@ use crate::prim::process_wide::{AtomicUsize, Ordering};
 use std::io;
 use std::thread::{Builder, JoinHandle};
 
-#[cfg_attr(not(test), allow(dead_code, reason = "what tests look at"))]
+/// Sends `signal` to the thread `tid` of this process. Async-signal-safe.
+pub(crate) fn send_signal(tid: i32, signal: i32) {
+    // SAFETY: numbers only. A thread that is gone is an error of the call, which does nothing then.
+    unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), tid, signal) };
+}
+
 /// The kernel's number of the calling thread. Async-signal-safe.
 pub(crate) fn gettid() -> i32 {
     // SAFETY: the call has no arguments and cannot fail.

@@ -1,12 +1,15 @@
 //! What the tracer notes on a goroutine and a P, and the words of its events that the scheduler uses.
 
 #[cfg(feature = "trace")]
-pub(crate) use gmp_trace::event::{ExitHow, Found, HandoffReason, StealFrom, Waker};
+pub(crate) use gmp_trace::event::{
+    ExitHow, Found, HandoffReason, PreemptReason, Preemption, StealFrom, Waker,
+};
 #[cfg(feature = "trace")]
 pub(crate) use noted::{GoroutineTrace, ProcTrace};
 #[cfg(not(feature = "trace"))]
 pub(crate) use unnoted::{
-    ExitHow, Found, GoroutineTrace, HandoffReason, ProcTrace, StealFrom, Waker,
+    ExitHow, Found, GoroutineTrace, HandoffReason, PreemptReason, Preemption, ProcTrace, StealFrom,
+    Waker,
 };
 
 /// How a goroutine leaves its M.
@@ -14,6 +17,8 @@ pub(crate) use unnoted::{
 pub(crate) enum Leave {
     /// It gives up its P and stays runnable.
     Yield,
+    /// It was made to give up its P, and stays runnable.
+    Preempted,
     /// It waits.
     Park,
     /// It has ended.
@@ -109,12 +114,29 @@ mod unnoted {
         StolenRunnext,
         Netpoll,
         Locked,
+        Wired,
     }
 
-    /// Why an M gives its P to another one.
+    /// By what a goroutine was made to stop.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub(crate) enum Preemption {
+        Cooperative,
+        Signal,
+    }
+
+    /// Why somebody wants a P back.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub(crate) enum PreemptReason {
+        Slice,
+        Urgent,
+    }
+
+    /// Why a P was given away.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub(crate) enum HandoffReason {
         Locked,
+        Wired,
+        Frozen,
     }
 
     /// Who made a goroutine runnable.

@@ -3,7 +3,7 @@
 use std::panic::Location;
 use std::path::Path;
 
-use super::marks::{Found, HandoffReason, Leave, StealFrom, Waker};
+use super::marks::{Found, HandoffReason, Leave, PreemptReason, Preemption, StealFrom, Waker};
 use crate::sched::Sched;
 use crate::sched::m::M;
 use crate::sched::p::P;
@@ -58,6 +58,7 @@ impl ThreadTrace {
         global_batch(u32);
         proc_start(PRef);
         proc_stop(PRef);
+        preempted(Preemption);
         procs_change(u32);
         proc_handoff(MRef, HandoffReason);
         m_lock();
@@ -103,6 +104,9 @@ pub(crate) fn gc_end(_: &Sched, _: u64, _: u64, _: u64) {}
 pub(crate) fn retake(_: &Sched, _: PRef, _: MRef, take: impl FnOnce() -> bool) -> bool {
     take()
 }
+/// A thread that is not an M wants a P back.
+#[inline(always)]
+pub(crate) fn preempt_requested(_: &Sched, _: u32, _: GRef, _: PreemptReason) {}
 
 /// There is nothing to start: the builder has said that `trace` has no effect.
 pub(crate) fn start_for_environment(_: &Sched, _: &Path) {}

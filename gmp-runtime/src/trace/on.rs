@@ -13,7 +13,9 @@ use gmp_trace::write::Wait as TracedWait;
 
 pub(crate) use super::collector::Collector as SchedTrace;
 use super::marks::noted::NOBODY;
-use super::marks::{ExitHow, Found, HandoffReason, Leave, StealFrom, Waker};
+use super::marks::{
+    ExitHow, Found, HandoffReason, Leave, PreemptReason, Preemption, StealFrom, Waker,
+};
 use super::state::{State, Writer};
 use crate::prim::atomic::{AtomicU32, Ordering};
 use crate::prim::hint;
@@ -435,6 +437,10 @@ events! {
                 section.write(2, |e, c, now| e.park_start(c, now, wait, id, (found, seq)));
             }
             Leave::Yield => section.write(2, |e, c, now| e.yield_start(c, now, id, found, seq)),
+            Leave::Preempted => {
+                section.write(1, |e, c, now| e.preempted(c, now, Preemption::Cooperative));
+                section.write(1, |e, c, now| e.start(c, now, id, found, seq));
+            }
             Leave::Exit(ExitHow::Returned) => {
                 section.write(2, |e, c, now| e.exit_start(c, now, id, found, seq));
             }
@@ -454,6 +460,9 @@ events! {
                 section.write(1, |e, c, now| e.park(c, now, wait));
             }
             Leave::Yield => section.write(1, |e, c, now| e.yields(c, now)),
+            Leave::Preempted => {
+                section.write(1, |e, c, now| e.preempted(c, now, Preemption::Cooperative));
+            }
             Leave::Exit(how) => section.write(1, |e, c, now| e.exit(c, now, how)),
         }
     }
@@ -523,6 +532,12 @@ events! {
     /// There are to be so many Ps.
     procs_change(procs: u32) = |section, _m| {
         section.write(1, |e, c, now| e.procs_change(c, now, procs));
+    }
+
+    /// The goroutine that runs here is about to be frozen.
+    preempted(how: Preemption) = |section, _m| {
+        section.announce();
+        section.write(1, |e, c, now| e.preempted(c, now, how));
     }
 
     /// The M is about to give its P to another one.
@@ -736,6 +751,23 @@ pub(crate) fn gc_active(sched: &Sched, cycle: u64, told: u32) -> u32 {
 /// A collection cycle ends that gave back `pages` of so many `stacks`.
 pub(crate) fn gc_end(sched: &Sched, cycle: u64, pages: u64, stacks: u64) {
     record_outside(sched, |e, c, now| e.gc_end(c, now, cycle, (pages, stacks)));
+}
+
+/// A thread that is not an M wants the P with number `p` back, on which `g` runs.
+pub(crate) fn preempt_requested(sched: &Sched, p: u32, g: GRef, why: PreemptReason) {
+    if sched.tracer.generation() == 0 {
+        return;
+    }
+    let mut guard = sched.tracer.lock();
+    let generation = sched.tracer.generation();
+    if generation != 0
+        && let Some(state) = &mut *guard
+    {
+        with_outside(state, generation, |_, writer, now| match writer.parts() {
+            Some((encoder, chunk)) => encoder.preempt_request(chunk, now, p, g.id.get(), why),
+            None => writer.lose(1),
+        });
+    }
 }
 
 /// Starts the trace that `GMPDEBUG` asks for. A program goes on without it where that fails.

@@ -1,0 +1,393 @@
+//! Preemption: a goroutine that runs too long gives up its P, wherever it is.
+//!
+//! Code cannot be moved to another thread at an arbitrary instruction: it may hold the address of a
+//! thread-local in a register, or be in the middle of `malloc`. So a goroutine that is preempted outside the
+//! runtime is *frozen* where it is: its thread waits inside a signal handler, and the P goes to another M.
+//! Whoever finds the goroutine in the queue later gives its own P to that thread, and the code goes on where
+//! it was.
+//!
+//! # Protocol
+//!
+//! 1. The monitor ([`look`]) sees a P that has not begun a new turn for [`SLICE_NS`], or for [`URGENT_NS`] while
+//!    a timer of it is due, and that something waits for it. Nothing is preempted for nobody. It sets the
+//!    *request* of the goroutine that runs there, and sends a signal to its thread. Under the scheduler's lock,
+//!    and only while the P names the M: an M gives up its P before it ends, and takes the lock after that, so
+//!    the thread is there.
+//! 2. The handler ([`on_signal`]) runs on that thread, between two instructions.
+//!    * The goroutine is inside the runtime ([`sched::mark`](crate::sched::mark)), or the M has none: it
+//!      returns. The request stays, and is seen when the goroutine leaves the section.
+//!    * It is outside: the handler enters the runtime in its name, and freezes it.
+//! 3. *Freezing* is one section under the scheduler's lock, in which all of this is decided: does anything wait
+//!    still, and who gets the P? If the next one in the queue is frozen itself and the P has nothing of its own
+//!    to do, that one's M, directly; else an idle M; else, where there is none, the M that has been frozen
+//!    longest; and if nobody is frozen the goroutine runs on, and the spawner makes an M for the next time. So
+//!    a P never waits for the spawner, which may wait itself: for a lock of `malloc` that a frozen goroutine
+//!    holds. Then the goroutine goes to the end of the list of frozen ones, the P to its heir, and the thread
+//!    to sleep.
+//! 4. The list of frozen goroutines and the global queue are one queue in the order of arrival: a frozen one
+//!    knows how many of the others went before it ([`Shared::take_queued`]). An M that takes a frozen goroutine
+//!    out gives its own P to the M that this one is frozen on, and goes to sleep itself ([`hand_p_to_frozen`]).
+//! 5. A goroutine that leaves a section with a request ([`comply`]) yields to the end of the global queue where
+//!    it is in a call that may move it to another thread, unless it unwinds. Otherwise it freezes itself.
+//!
+//! # Why nothing is lost
+//!
+//! *Two owners.* A frozen goroutine is in the list from the section in which its M gave up the P, and leaves it
+//! by the hand of one M, under the lock, which wakes exactly the M that it is frozen on. That M is in no other
+//! list: it sleeps on its own word, and only who took its goroutine out gives it a P.
+//!
+//! *A lost wake.* The P is given before the word is changed, and the word is read before the P is looked for,
+//! as for every M that sleeps ([`M::sleep`]).
+//!
+//! *Locks.* The interrupted code is outside, so this thread holds no lock of the runtime, and whoever holds the
+//! scheduler's lock is never stopped: the handler may wait for it. What the goroutine holds of the program's
+//! locks, of std's and of libc's it keeps; who waits for them waits in the kernel, and is preempted in turn.
+//!
+//! *A late signal.* It finds no request, because another goroutine runs by now or the request was seen at the
+//! end of a section, and does nothing. One that nobody here sent goes to the handler that was there before: the
+//! M knows whether a signal is under way to it.
+//!
+//! *The end.* When the scheduler stops, nobody is frozen any more. Each M that ends gives its P to the M of a
+//! goroutine that is frozen, if there is one, which runs to its next call into the runtime, and then ends too
+//! ([`last_use_of`]).
+//!
+//! The handler uses atomics, the scheduler's spin lock, the tracer's, `futex` and nothing else, and keeps errno.
+
+use crate::prim::atomic::Ordering;
+use crate::procs::MAX_PROCS;
+use crate::sched::g::transition;
+use crate::sched::m::{M, PostSwitch};
+use crate::sched::p::P;
+use crate::sched::refs::{GRef, MRef, PRef};
+use crate::sched::{Sched, Shared, current, find, park};
+use crate::sys::clock::monotonic_ns;
+use crate::sys::signal;
+use crate::sys::thread::send_signal;
+use crate::trace::marks::{Found, HandoffReason, Leave, PreemptReason, Preemption};
+
+/// How long a goroutine may keep its P while others wait (Go's `forcePreemptNS`).
+const SLICE_NS: u64 = 10_000_000;
+
+/// How long while a timer of its P is due.
+const URGENT_NS: u64 = 1_000_000;
+
+/// How long the monitor waits between rounds while some goroutine has had its P for longer than that.
+const WATCHED_DELAY_NS: u64 = 1_000_000;
+
+/// The monitor does not come round more often for a P that it waits for.
+const SHORTEST_WATCH_NS: u64 = 20_000;
+
+/// For so long after it last asked for a P the monitor watches goroutines from their first millisecond on.
+const ALERT_NS: u64 = 100_000_000;
+
+/// What the monitor remembers of the Ps.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    /// By the numbers of the Ps. There may be more of them later.
+    ps: Vec<Watched>,
+    /// When it last asked for a P.
+    asked: u64,
+}
+
+/// What the monitor remembers of one P.
+#[derive(Debug, Clone, Copy, Default)]
+struct Watched {
+    /// The turn that it saw last, and when it saw it first.
+    turn: u32,
+    since: u64,
+    /// When it last asked for the P in that turn.
+    asked: u64,
+}
+
+impl Watch {
+    pub(crate) fn new() -> Watch {
+        Watch {
+            ps: vec![Watched::default(); MAX_PROCS],
+            asked: 0,
+        }
+    }
+}
+
+/// Prepares the process for preemption by signals. Once is enough; more do no harm.
+///
+/// # Errors
+/// The kernel's.
+pub(crate) fn install() -> std::io::Result<()> {
+    signal::install_preemption(on_signal)
+}
+
+// ---- the monitor
+
+/// Asks for the Ps of goroutines that had them long enough. The delay until the next round, at most.
+pub(crate) fn look(sched: &Sched, watch: &mut Watch, now: u64) -> u64 {
+    let mut delay = u64::MAX;
+    if !sched.preempts {
+        return delay;
+    }
+    let alert = now - watch.asked < ALERT_NS;
+    for p in sched.procs() {
+        let Some(watched) = watch.ps.get_mut(p.id as usize) else {
+            continue;
+        };
+        let turn = p.tick();
+        if p.m().is_none() || turn != watched.turn {
+            *watched = Watched {
+                turn,
+                since: now,
+                asked: 0,
+            };
+            if alert {
+                delay = delay.min(URGENT_NS);
+            }
+            continue;
+        }
+        let ran = now - watched.since;
+        let due = p.next_timer();
+        if now - watched.asked >= URGENT_NS
+            && let Some(why) = reason(sched, &p, ran, due <= now)
+        {
+            watched.asked = now;
+            watch.asked = now;
+            ask(sched, &p, why);
+        }
+        let left = due.saturating_sub(now).max(URGENT_NS.saturating_sub(ran));
+        delay = delay.min(WATCHED_DELAY_NS).min(left.max(SHORTEST_WATCH_NS));
+    }
+    delay
+}
+
+/// Why `p`, which has been in the same turn for `ran` nanoseconds, is wanted, if it is.
+fn reason(sched: &Sched, p: &P, ran: u64, timer_is_due: bool) -> Option<PreemptReason> {
+    if ran >= SLICE_NS && work_waits_for(sched, p) {
+        Some(PreemptReason::Slice)
+    } else if ran >= URGENT_NS && timer_is_due {
+        Some(PreemptReason::Urgent)
+    } else {
+        None
+    }
+}
+
+/// Whether somebody could use `p`: a hint.
+fn work_waits_for(sched: &Sched, p: &P) -> bool {
+    sched.global_len() != 0 || !p.runq.is_empty()
+}
+
+/// Asks the goroutine that runs on `p` to give it up.
+#[cold]
+fn ask(sched: &Sched, p: &P, why: PreemptReason) {
+    let shared = sched.shared.lock();
+    let Some(m) = p.m() else { return };
+    let Some(g) = m.current() else { return };
+    if m.p().is_none_or(|held| !std::ptr::eq(&*held, p)) || sched.stopping() {
+        return;
+    }
+    crate::trace::preempt_requested(sched, p.id, g, why);
+    g.mark.request();
+    // ordering: AcqRel; pairs with the swap in `on_signal`: one signal at a time is under way.
+    if !m.signal_sent.swap(true, Ordering::AcqRel) {
+        // ordering: Relaxed: written before the M had a P.
+        send_signal(m.thread.load(Ordering::Relaxed), signal::PREEMPTION);
+    }
+    drop(shared);
+}
+
+// ---- the M whose goroutine is preempted
+
+/// A signal came; whether it was one of ours.
+fn on_signal() -> bool {
+    let Some(m) = current::thread_m() else {
+        return false;
+    };
+    // ordering: AcqRel; pairs with the swap in `ask`.
+    if !m.signal_sent.swap(false, Ordering::AcqRel) {
+        return false;
+    }
+    if let Some(g) = m.current()
+        && !g.mark.is_inside()
+        && g.mark.take_request()
+    {
+        g.mark.enter();
+        freeze(&m, g, Preemption::Signal);
+        g.mark.leave();
+    }
+    true
+}
+
+/// Does what was requested of `g`, which has left a section. `may_move`: in a call that may move it to another
+/// thread.
+#[cold]
+#[inline(never)]
+pub(crate) fn comply(g: GRef, may_move: bool) {
+    g.mark.enter();
+    if g.mark.take_request() {
+        let m = current::m_of(g);
+        if may_move && !std::thread::panicking() {
+            give_up(g, m);
+        } else {
+            freeze(&m, g, Preemption::Cooperative);
+        }
+    }
+    g.mark.leave();
+}
+
+/// `g`, which runs here, goes to the end of the global queue, if anything waits.
+fn give_up(g: GRef, m: MRef) {
+    let Some(p) = m.p() else { return };
+    if m.sched.stopping() || !(work_waits_for(m.sched, &p) || p.next_timer() <= monotonic_ns()) {
+        return;
+    }
+    g.unwinding.set(false);
+    transition!(g, Running => Runnable);
+    park::leave(g, m, PostSwitch::Preempted(g), Leave::Preempted);
+}
+
+/// Who gets the P of a goroutine that is frozen.
+enum Heir {
+    /// An idle M; so many more are idle.
+    Idle(MRef, u32),
+    /// The M of a goroutine that was frozen before.
+    Frozen(MRef),
+}
+
+/// Freezes `g`, which runs on `m` and is inside, until `m` is given a P for it; or returns at once, where nobody
+/// waits for the P or nobody can take it.
+fn freeze(m: &M, g: GRef, how: Preemption) {
+    let sched = m.sched;
+    let Some(p) = m.p() else { return };
+    let mut shared = sched.shared.lock();
+    let own_work = !p.runq.is_empty() || p.next_timer() <= monotonic_ns();
+    if sched.stopping() || !(own_work || shared.queued() != 0) {
+        return;
+    }
+    let Some(heir) = shared.heir(own_work) else {
+        drop(shared);
+        sched.spawner.spare_was_missing();
+        sched.spawner.notify();
+        return;
+    };
+    m.tracer.preempted(m, how);
+    transition!(g, Running => Preempted);
+    m.set_current(None);
+    m.tracer.settle();
+    g.frozen_on.set(Some(m.reference()));
+    shared.put_frozen(g);
+    sched.publish_global_len(&shared);
+    let (to, why) = match heir {
+        Heir::Idle(to, _) => (to, HandoffReason::Frozen),
+        Heir::Frozen(to) => (to, HandoffReason::Wired),
+    };
+    m.hand_p_to(to, why);
+    drop(shared);
+    if let Heir::Idle(to, left) = heir {
+        to.spinning.set(false);
+        sched.spawner.spare_was_used(left);
+    }
+    crate::trace::m_wake(to);
+    to.wake_with(p);
+    thaw(m, g);
+}
+
+/// Waits until `m` is given a P for `g`, which is frozen on it, and goes on.
+fn thaw(m: &M, g: GRef) {
+    let p = loop {
+        if let Some(p) = m.sleep(|| false) {
+            break p;
+        }
+    };
+    m.acquire_p(p);
+    m.tracer.start(m, g, Found::Wired);
+    g.frozen_on.set(None);
+    g.mark.take_request();
+    p.count_start(false);
+    m.set_current(Some(g));
+    transition!(g, Preempted => Running);
+    m.tracer.settle();
+}
+
+// ---- the scheduler
+
+impl Shared {
+    /// Goroutines in the global queue, the frozen ones with them.
+    pub(crate) fn queued(&self) -> u32 {
+        self.global.len() + self.frozen.len()
+    }
+
+    /// Puts `g` last in the global queue.
+    pub(crate) fn put_queued(&mut self, g: GRef) {
+        self.global_puts += 1;
+        self.global.push_back(g);
+    }
+
+    /// Puts `g`, which is frozen, last in the global queue.
+    fn put_frozen(&mut self, g: GRef) {
+        g.behind.set(self.global_puts);
+        self.frozen.push_back(g);
+    }
+
+    /// Whether a frozen goroutine is first in the global queue.
+    fn frozen_is_first(&self) -> bool {
+        self.frozen
+            .front()
+            .is_some_and(|g| g.behind.get() <= self.global_takes)
+    }
+
+    /// The first of the global queue that can be put into a ring: one that is not frozen, and does not
+    /// overtake one that is.
+    pub(crate) fn take_unfrozen(&mut self) -> Option<GRef> {
+        if self.frozen_is_first() {
+            return None;
+        }
+        let g = self.global.pop_front()?;
+        self.global_takes += 1;
+        Some(g)
+    }
+
+    /// The first of the global queue. It may be frozen: then the caller gives its P to the M of it.
+    pub(crate) fn take_queued(&mut self) -> Option<GRef> {
+        self.take_unfrozen().or_else(|| self.frozen.pop_front())
+    }
+
+    /// Who is to have the P of a goroutine that is about to be frozen; `own_work`: there is something that only
+    /// a scheduler finds.
+    fn heir(&mut self, own_work: bool) -> Option<Heir> {
+        if (own_work || !self.frozen_is_first())
+            && let Some(m) = self.take_idle_m()
+        {
+            return Some(Heir::Idle(m, self.idle_m_count));
+        }
+        self.take_frozen_m().map(Heir::Frozen)
+    }
+
+    /// The M of the goroutine that has been frozen longest, which is taken out.
+    pub(crate) fn take_frozen_m(&mut self) -> Option<MRef> {
+        self.frozen.pop_front()?.frozen_on.get()
+    }
+}
+
+/// Gives the P of `m`, which took a goroutine out of the queue that is frozen on `other`, to that one, and
+/// sleeps until `m` has another P. False when the scheduler stops.
+pub(crate) fn hand_p_to_frozen(m: &M, other: MRef) -> bool {
+    let p = m.hand_p_to(other, HandoffReason::Wired);
+    // First to sleep, then the P: so the other one finds an idle M when it is preempted again.
+    find::go_to_sleep(m, || {
+        crate::trace::m_wake(other);
+        other.wake_with(p);
+    })
+}
+
+/// What `m`, which ends, does with its P: gives it to a goroutine that is frozen, or makes it idle.
+pub(crate) fn last_use_of(m: &M, p: PRef) {
+    let sched = m.sched;
+    let mut shared = sched.shared.lock();
+    match shared.take_frozen_m() {
+        Some(other) => {
+            sched.publish_global_len(&shared);
+            drop(shared);
+            other.wake_with(p);
+        }
+        None => {
+            shared.put_idle_p(p);
+            sched.idle.p_became_idle();
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! Goroutines that never call the runtime give up their Ps all the same.
+
+use std::collections::HashMap;
+use std::hint::black_box;
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use gmp_runtime::{JoinHandle, Runtime, go, sleep, yield_now};
+
+/// Runs `f` as the main goroutine on `procs` Ps.
+fn run<T: Send>(procs: usize, f: impl FnOnce() -> T + Send) -> T {
+    let runtime = Runtime::builder().procs(procs).build().expect("a runtime");
+    // SAFETY: nothing that belongs to a thread lives across a call that may park.
+    unsafe { runtime.run(f) }
+}
+
+/// What hogs share: when to end, and how far each has come.
+struct Hogs {
+    stop: AtomicBool,
+    rounds: Vec<AtomicU64>,
+}
+
+impl Hogs {
+    fn new(count: usize) -> Arc<Hogs> {
+        Arc::new(Hogs {
+            stop: AtomicBool::new(false),
+            rounds: (0..count).map(|_| AtomicU64::new(0)).collect(),
+        })
+    }
+
+    /// Starts a goroutine for each, which calls `work` until it is to stop; `work` must not call the runtime.
+    fn start(
+        self: &Arc<Hogs>,
+        work: impl Fn(usize, u64) + Send + Sync + 'static,
+    ) -> Vec<JoinHandle<()>> {
+        let work = Arc::new(work);
+        (0..self.rounds.len())
+            .map(|i| {
+                let (hogs, work) = (Arc::clone(self), Arc::clone(&work));
+                go(move || {
+                    while !hogs.stop.load(Ordering::Relaxed) {
+                        work(i, hogs.rounds[i].fetch_add(1, Ordering::Relaxed));
+                    }
+                })
+            })
+            .collect()
+    }
+
+    fn counts(&self) -> Vec<u64> {
+        self.rounds
+            .iter()
+            .map(|rounds| rounds.load(Ordering::Relaxed))
+            .collect()
+    }
+
+    /// Waits, on the main goroutine, until each of them has come at least `more` rounds further, `times` times.
+    fn wait_for_progress(&self, times: u32, more: u64) {
+        for _ in 0..times {
+            let before = self.counts();
+            let begun = Instant::now();
+            while !self
+                .counts()
+                .iter()
+                .zip(&before)
+                .all(|(now, before)| *now >= before + more)
+            {
+                sleep(Duration::from_millis(1));
+                assert!(
+                    begun.elapsed() < Duration::from_secs(60),
+                    "no progress: {:?}",
+                    self.counts()
+                );
+            }
+        }
+    }
+
+    fn end(&self, handles: Vec<JoinHandle<()>>) {
+        self.stop.store(true, Ordering::Relaxed);
+        for handle in handles {
+            handle.join().expect("a hog that ends");
+        }
+    }
+}
+
+fn spin(rounds: u64) -> u64 {
+    (0..rounds).fold(1, |x, i| {
+        black_box(x ^ i).wrapping_mul(6_364_136_223_846_793_005)
+    })
+}
+
+fn everybody_comes_on(
+    procs: usize,
+    hogs: usize,
+    work: impl Fn(usize, u64) + Send + Sync + 'static,
+) {
+    run(procs, move || {
+        let shared = Hogs::new(hogs);
+        let handles = shared.start(work);
+        shared.wait_for_progress(3, 1);
+        shared.end(handles);
+    });
+}
+
+#[test]
+fn hogs_in_a_loop_share_one_p() {
+    everybody_comes_on(1, 4, |_, _| {
+        spin(1000);
+    });
+}
+
+#[test]
+fn hogs_in_a_loop_share_two_ps() {
+    everybody_comes_on(2, 6, |_, _| {
+        spin(1000);
+    });
+}
+
+#[test]
+fn twenty_hogs_share_four_ps() {
+    everybody_comes_on(4, 20, |_, _| {
+        spin(1000);
+    });
+}
+
+#[test]
+fn hogs_that_allocate_come_on() {
+    everybody_comes_on(2, 6, |i, round| {
+        let mut parts: Vec<Vec<u8>> = Vec::new();
+        for size in 0..50 {
+            parts.push(vec![i as u8; (round as usize * 131 + size * 977) % 20_000]);
+            if size % 3 == 0 {
+                parts.swap_remove(0);
+            }
+        }
+        assert!(parts.iter().flatten().all(|&byte| byte == i as u8));
+    });
+}
+
+#[test]
+fn hogs_that_hash_come_on_with_right_results() {
+    everybody_comes_on(2, 4, |i, round| {
+        let map: HashMap<u64, u64> = (0..500).map(|k| (k + round, k * i as u64)).collect();
+        assert_eq!(map.len(), 500);
+        assert_eq!(map[&(round + 499)], 499 * i as u64);
+    });
+}
+
+#[test]
+fn hogs_in_c_code_come_on_with_right_results() {
+    extern "C" fn compare(a: *const libc::c_void, b: *const libc::c_void) -> libc::c_int {
+        // SAFETY: elements of an array of u32.
+        let (a, b) = unsafe { (*a.cast::<u32>(), *b.cast::<u32>()) };
+        a.cmp(&b) as libc::c_int
+    }
+    everybody_comes_on(2, 4, |i, round| {
+        let mut numbers: Vec<u32> = (0..3000_u32)
+            .map(|n| (n + round as u32).wrapping_mul(2_654_435_761) ^ i as u32)
+            .collect();
+        // SAFETY: the array has as many elements of this size.
+        unsafe { libc::qsort(numbers.as_mut_ptr().cast(), numbers.len(), 4, Some(compare)) };
+        assert!(numbers.is_sorted());
+    });
+}
+
+#[test]
+fn thread_locals_and_catch_unwind_are_right() {
+    thread_local! {
+        static DEPTH: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+    }
+    everybody_comes_on(2, 6, |_, round| {
+        // A goroutine that is frozen goes on on its thread, with nobody else there meanwhile.
+        DEPTH.with(|depth| {
+            let before = depth.get();
+            depth.set(before + 1);
+            spin(200);
+            assert_eq!(depth.get(), before + 1);
+        });
+        let caught = std::panic::catch_unwind(|| {
+            if round % 4 == 0 {
+                std::panic::resume_unwind(Box::new(round));
+            }
+        });
+        assert_eq!(caught.is_err(), round % 4 == 0);
+        assert!(!std::thread::panicking());
+    });
+}
+
+#[test]
+fn a_lock_of_std_that_a_frozen_goroutine_holds_is_waited_for() {
+    let lock = Arc::new(std::sync::Mutex::new(0_u64));
+    let total = Arc::clone(&lock);
+    let rounds = run(2, move || {
+        let shared = Hogs::new(5);
+        let handles = shared.start(move |_, _| {
+            let mut value = lock.lock().unwrap();
+            let before = *value;
+            spin(20_000);
+            *value = before + 1;
+        });
+        shared.wait_for_progress(3, 1);
+        shared.end(handles);
+        shared.counts().iter().sum::<u64>()
+    });
+    assert_eq!(*total.lock().unwrap(), rounds);
+}
+
+#[test]
+fn printing_to_a_pipe_goes_on() {
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    let read = std::thread::spawn(move || {
+        let mut text = String::new();
+        std::io::Read::read_to_string(&mut reader, &mut text).unwrap();
+        text
+    });
+    let lines = run(2, move || {
+        let shared = Hogs::new(4);
+        let writer = std::sync::Mutex::new(writer);
+        let handles = shared.start(move |i, round| {
+            writeln!(writer.lock().unwrap(), "hog {i} round {round} of many").unwrap();
+        });
+        shared.wait_for_progress(3, 1);
+        shared.end(handles);
+        shared.counts().iter().sum::<u64>()
+    });
+    let text = read.join().unwrap();
+    assert_eq!(text.lines().count() as u64, lines);
+    assert!(
+        text.lines()
+            .all(|line| line.starts_with("hog ") && line.ends_with("of many"))
+    );
+}
+
+#[test]
+fn a_hog_that_calls_the_runtime_all_the_time_is_preempted_too() {
+    everybody_comes_on(1, 3, |_, _| {
+        // Makes a handle and drops it: calls that do not block.
+        assert!(gmp_runtime::proc_id().is_some());
+    });
+}
+
+#[test]
+fn a_call_that_does_not_block_leaves_the_goroutine_on_its_thread() {
+    run(2, || {
+        let shared = Hogs::new(6);
+        let handles = shared.start(|_, _| {
+            // SAFETY: the call has no arguments.
+            let before = unsafe { libc::gettid() };
+            for _ in 0..100 {
+                gmp_runtime::proc_id();
+            }
+            // SAFETY: as above.
+            assert_eq!(unsafe { libc::gettid() }, before);
+        });
+        shared.wait_for_progress(5, 1);
+        shared.end(handles);
+    });
+}
+
+#[test]
+fn goroutines_that_yield_run_beside_hogs() {
+    run(1, || {
+        let shared = Hogs::new(2);
+        let handles = shared.start(|_, _| {
+            spin(1000);
+        });
+        for _ in 0..20 {
+            yield_now();
+        }
+        shared.wait_for_progress(2, 1);
+        shared.end(handles);
+    });
+}
+
+#[test]
+fn hogs_that_are_left_at_the_end_run_to_their_next_call() {
+    let stop = Arc::new(AtomicBool::new(false));
+    let ended = Arc::new(AtomicU64::new(0));
+    let (stopped, counted) = (Arc::clone(&stop), Arc::clone(&ended));
+    run(2, move || {
+        for _ in 0..8 {
+            let (stop, ended) = (Arc::clone(&stopped), Arc::clone(&counted));
+            go(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    spin(100);
+                }
+                ended.fetch_add(1, Ordering::Relaxed);
+            });
+        }
+        sleep(Duration::from_millis(100));
+        // Some of them are frozen now.
+        stopped.store(true, Ordering::Relaxed);
+    });
+    // One that never ran need not have.
+    assert!(ended.load(Ordering::Relaxed) <= 8);
+    assert!(stop.load(Ordering::Relaxed));
+}
+
+#[test]
+fn nobody_is_preempted_for_nobody() {
+    let moved = run(1, || {
+        let begun = Instant::now();
+        let mut longest = Duration::ZERO;
+        let mut last = begun;
+        while begun.elapsed() < Duration::from_millis(200) {
+            longest = longest.max(last.elapsed());
+            last = Instant::now();
+        }
+        gmp_runtime::metrics().count("/sched/threads/total:threads")
+    });
+    // M0, and spares at most: a lone goroutine is never frozen, so nobody had to go on for it.
+    assert!(moved.unwrap() <= 4, "{moved:?} threads");
+}
