@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 seconds=${SECONDS_OF_STRESS:-60}
-cargo build --offline --release -p gmp-runtime --example hogs
+cargo build --release -p gmp-runtime --example hogs
 each=$(((seconds + 8) / 9))
 for procs in 1 2 4; do
     for hogs in 1 5 20; do

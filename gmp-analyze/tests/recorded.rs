@@ -276,7 +276,8 @@ fn network_waits() -> Option<Counts> {
     Some(counts)
 }
 
-/// Goroutines that can only be stolen: with two Ps, this one spins until the other P has run them all.
+/// Goroutines that can only be stolen: with two Ps, this one spins until the other P has run them all. `None`
+/// when that took so long that it was preempted, and they ran on its P.
 fn steals() -> Option<Counts> {
     const MADE: u64 = 200;
     let here = proc_id().unwrap();
@@ -293,10 +294,11 @@ fn steals() -> Option<Counts> {
     while done.load(Ordering::Acquire) < MADE {
         std::hint::spin_loop();
     }
-    Some(Counts {
+    let stolen = elsewhere.load(Ordering::Relaxed);
+    (stolen == MADE).then(|| Counts {
         made: MADE,
         ended: MADE,
-        stolen: elsewhere.load(Ordering::Relaxed),
+        stolen,
         ..Counts::default()
     })
 }
@@ -344,16 +346,23 @@ fn waits_for_the_network_are_counted_exactly() {
 
 #[test]
 fn forced_steals_are_counted_exactly() {
-    for _ in 0..RUNS {
-        let (program, report) = record(2, steals).unwrap();
+    let mut compared = 0;
+    for _ in 0..10 * RUNS {
+        let Some((program, report)) = record(2, steals) else {
+            continue;
+        };
         let told = Counts::of_report(&report);
-        assert_eq!(program.stolen, 200, "the one that made them spun");
         assert_eq!(
             program.differences(&told, true),
             [""; 0],
             "program {program:#?}\nreport  {told:#?}"
         );
+        compared += 1;
+        if compared == RUNS {
+            return;
+        }
     }
+    panic!("the machine is too slow to tell: {compared} of {RUNS} compared");
 }
 
 #[test]
