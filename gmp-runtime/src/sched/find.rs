@@ -119,7 +119,7 @@ pub(crate) fn find(m: &M) -> Option<Choice> {
             }
             None => search(m)?,
         };
-        if let Some(other) = choice.g.frozen_on.get() {
+        if let Some(other) = choice.g.frozen_on() {
             found_work(m);
             if !preempt::hand_p_to_frozen(m, other) {
                 return None;

@@ -262,10 +262,6 @@ pub(crate) struct G {
     payload: UnsafeCell<[MaybeUninit<u64>; PAYLOAD_WORDS]>,
     /// Who waits in `join`. Written before the bit that says so.
     pub(crate) joiner: Cell<Option<GRef>>,
-    /// The M that it is frozen on. Owner's.
-    pub(crate) frozen_on: Cell<Option<MRef>>,
-    /// How many goroutines went into the global queue before it was frozen. Under the scheduler's lock.
-    pub(crate) behind: Cell<u64>,
     /// What it waits for, while it waits. Written by the owner.
     pub(crate) wait: ShownWait,
     /// Since when it has been runnable, if that is measured; else 0. Owner's.
@@ -306,8 +302,6 @@ impl G {
             payload: UnsafeCell::new([const { MaybeUninit::uninit() }; PAYLOAD_WORDS]),
             join: AtomicU32::new(0),
             joiner: Cell::new(None),
-            frozen_on: Cell::new(None),
-            behind: Cell::new(0),
             wait: ShownWait::nothing(),
             runnable_since: Cell::new(0),
             started: Cell::new(false),
@@ -363,6 +357,13 @@ impl G {
         // ordering: Relaxed: the goroutine itself reads what the M that runs it wrote; ownership
         // passed in between.
         MRef::from_ptr(self.m.load(Ordering::Relaxed))
+    }
+
+    /// The M that it is frozen on, for its owner.
+    pub(crate) fn frozen_on(&self) -> Option<MRef> {
+        (self.state() == GState::Preempted as u32)
+            .then(|| self.m())
+            .flatten()
     }
 
     /// Binds it to the M that is about to run it.

@@ -72,6 +72,9 @@ pub(crate) struct M {
     parker: AtomicU32,
     /// The next one in the list of idle Ms. Under the scheduler's lock.
     pub(crate) idle_link: Cell<Option<MRef>>,
+    /// How many goroutines went into the global queue before the one that is frozen here. Under the scheduler's
+    /// lock.
+    pub(crate) frozen_after: Cell<u64>,
     /// The kernel's number of its thread. Written by the thread before it has a P.
     pub(crate) thread: AtomicI32,
     /// Whether a signal of ours is under way to it.
@@ -103,6 +106,7 @@ impl M {
             next_p: AtomicPtr::new(std::ptr::null_mut()),
             parker: AtomicU32::new(0),
             idle_link: Cell::new(None),
+            frozen_after: Cell::new(0),
             thread: AtomicI32::new(0),
             signal_sent: AtomicBool::new(false),
             tracer: crate::trace::ThreadTrace::new(id),

@@ -24,23 +24,23 @@
 //! A request is for the turn of the goroutine: whoever starts it takes what was left of the last one away. One
 //! that is written at that very moment is for nothing, and costs a yield at most.
 
-use crate::prim::atomic::{AtomicU32, Ordering, compiler_fence};
+use crate::prim::atomic::{AtomicBool, AtomicU8, Ordering, compiler_fence};
 
 /// The mark of one goroutine.
 #[derive(Debug)]
 pub(crate) struct Mark {
     /// Sections that it is in. Written by the goroutine, and by its maker.
-    inside: AtomicU32,
-    /// Not 0 when its P is wanted. Written by the monitor, taken by the goroutine and whoever starts it.
-    request: AtomicU32,
+    inside: AtomicU8,
+    /// Whether its P is wanted. Written by the monitor, taken by the goroutine and whoever starts it.
+    request: AtomicBool,
 }
 
 impl Mark {
     /// Of a goroutine that has not run yet.
     pub(crate) fn new() -> Mark {
         Mark {
-            inside: AtomicU32::new(1),
-            request: AtomicU32::new(0),
+            inside: AtomicU8::new(1),
+            request: AtomicBool::new(false),
         }
     }
 
@@ -74,23 +74,23 @@ impl Mark {
         // fence: LeaveFence, as above.
         compiler_fence(Ordering::SeqCst);
         // ordering: Relaxed: a flag; what is done because of it is decided under the scheduler's lock.
-        self.request.load(Ordering::Relaxed) != 0 && sections == 0
+        self.request.load(Ordering::Relaxed) && sections == 0
     }
 
     /// Says that its P is wanted.
     pub(crate) fn request(&self) {
         // ordering: Relaxed, as in `leave`.
-        self.request.store(1, Ordering::Relaxed);
+        self.request.store(true, Ordering::Relaxed);
     }
 
     /// Takes the request away; whether there was one.
     #[inline(always)]
     pub(crate) fn take_request(&self) -> bool {
         // ordering: Relaxed, both: as in `leave`.
-        let requested = self.request.load(Ordering::Relaxed) != 0;
+        let requested = self.request.load(Ordering::Relaxed);
         if requested {
             // ordering: Relaxed, as above.
-            self.request.store(0, Ordering::Relaxed);
+            self.request.store(false, Ordering::Relaxed);
         }
         requested
     }

@@ -269,8 +269,7 @@ fn freeze(m: &M, g: GRef, how: Preemption) {
     transition!(g, Running => Preempted);
     m.set_current(None);
     m.tracer.settle();
-    g.frozen_on.set(Some(m.reference()));
-    shared.put_frozen(g);
+    shared.put_frozen(m, g);
     sched.publish_global_len(&shared);
     let (to, why) = match heir {
         Heir::Idle(to, _) => (to, HandoffReason::Frozen),
@@ -296,7 +295,6 @@ fn thaw(m: &M, g: GRef) {
     };
     m.acquire_p(p);
     m.tracer.start(m, g, Found::Wired);
-    g.frozen_on.set(None);
     g.mark.take_request();
     p.count_start(false);
     m.set_current(Some(g));
@@ -318,9 +316,9 @@ impl Shared {
         self.global.push_back(g);
     }
 
-    /// Puts `g`, which is frozen, last in the global queue.
-    fn put_frozen(&mut self, g: GRef) {
-        g.behind.set(self.global_puts);
+    /// Puts `g`, which is frozen on `m`, last in the global queue.
+    fn put_frozen(&mut self, m: &M, g: GRef) {
+        m.frozen_after.set(self.global_puts);
         self.frozen.push_back(g);
     }
 
@@ -328,7 +326,8 @@ impl Shared {
     fn frozen_is_first(&self) -> bool {
         self.frozen
             .front()
-            .is_some_and(|g| g.behind.get() <= self.global_takes)
+            .and_then(|g| g.frozen_on())
+            .is_some_and(|m| m.frozen_after.get() <= self.global_takes)
     }
 
     /// The first of the global queue that can be put into a ring: one that is not frozen, and does not
@@ -360,7 +359,7 @@ impl Shared {
 
     /// The M of the goroutine that has been frozen longest, which is taken out.
     pub(crate) fn take_frozen_m(&mut self) -> Option<MRef> {
-        self.frozen.pop_front()?.frozen_on.get()
+        self.frozen.pop_front()?.frozen_on()
     }
 }
 
