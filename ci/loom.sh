@@ -2,8 +2,8 @@
 # Model checking: loom runs the lock-free parts of the runtime through the interleavings and the
 # reorderings of memory that their orderings allow.
 #
-# Takes about two minutes on one core. Run it after a change in sched/runq.rs, sched/idle.rs, or an
-# ordering anywhere. LOOM_MAX_PREEMPTIONS (default 3) bounds how often a thread is interrupted in one
+# Takes about three minutes on one core. Run it after a change in a protocol that has a model (the files
+# *_tests.rs beside it), or in an ordering anywhere. LOOM_MAX_PREEMPTIONS (default 3) bounds how often a thread is interrupted in one
 # execution; each step up costs about ten times the time. Arguments are names of models to run alone:
 #
 #     ci/loom.sh

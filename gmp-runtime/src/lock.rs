@@ -53,6 +53,7 @@ impl Rank {
 }
 
 /// How often a waiter looks before it gives its time slice to somebody else.
+#[cfg(not(loom))]
 const SPINS_BEFORE_YIELD: u32 = 60;
 
 /// A lock without data: one byte. Whoever locks must unlock, on the same thread.
@@ -60,6 +61,9 @@ pub(crate) struct Spin {
     locked: AtomicBool,
     #[cfg(debug_assertions)]
     rank: Rank,
+    /// Those that wait, in a model.
+    #[cfg(loom)]
+    asleep: crate::prim::model::Sleepers,
 }
 
 impl Spin {
@@ -72,6 +76,8 @@ impl Spin {
                 locked: AtomicBool::new(false),
                 #[cfg(debug_assertions)]
                 rank,
+                #[cfg(loom)]
+                asleep: Default::default(),
             }
         }
     }
@@ -113,6 +119,8 @@ impl Spin {
         held::remove(self.rank);
         // ordering: Release; pairs with the Acquire of the exchange in `take`.
         self.locked.store(false, Ordering::Release);
+        #[cfg(loom)]
+        self.asleep.wake_all();
     }
 
     /// Whether somebody holds the lock right now. For assertions.
@@ -133,6 +141,7 @@ impl Spin {
 
     #[cold]
     #[inline(never)]
+    #[cfg(not(loom))]
     fn wait(&self) {
         let mut spins = 0;
         loop {
@@ -141,22 +150,19 @@ impl Spin {
                 return;
             }
             spins += 1;
-            if spins < SPINS_BEFORE_YIELD && !cfg!(loom) {
+            if spins < SPINS_BEFORE_YIELD {
                 hint::spin_loop();
             } else {
                 spins = 0;
-                yield_thread();
+                crate::sys::thread::sched_yield();
             }
         }
     }
-}
 
-/// Lets the thread of the lock's holder run.
-fn yield_thread() {
     #[cfg(loom)]
-    crate::prim::thread::yield_now();
-    #[cfg(not(loom))]
-    crate::sys::thread::sched_yield();
+    fn wait(&self) {
+        self.asleep.sleep_until(|| self.take());
+    }
 }
 
 impl fmt::Debug for Spin {

@@ -3,7 +3,6 @@
 //! Operations that are called *locked* leave the lock to the caller, and name the goroutine that the
 //! caller is to wake after it has released the lock.
 
-use std::cell::UnsafeCell;
 use std::collections::VecDeque;
 use std::mem::MaybeUninit;
 use std::panic::Location;
@@ -12,6 +11,7 @@ use super::error::{RecvError, SendError, TryRecvError, TrySendError};
 use super::queue::{Outcome, WaitQueue, Waiter};
 use crate::lock::{Rank, Spin};
 use crate::prim::atomic::AtomicUsize;
+use crate::prim::cell::UnsafeCell;
 use crate::sched::critical;
 use crate::sched::current;
 use crate::sched::current::this_goroutine;
@@ -85,7 +85,7 @@ impl<T: Send> Channel<T> {
     #[inline(always)]
     unsafe fn inner(&self) -> &mut Inner<T> {
         // SAFETY: the caller's contract.
-        unsafe { &mut *self.inner.get() }
+        self.inner.with_mut(|inner| unsafe { &mut *inner })
     }
 
     #[inline(always)]
@@ -186,6 +186,19 @@ impl<T: Send> Channel<T> {
     pub(crate) unsafe fn queue_sender_locked(&self, waiter: &Waiter<T>) {
         // SAFETY: the caller's contract.
         unsafe { self.inner().sending.push(waiter) };
+    }
+
+    /// Closes the channel, and ends the wait of one who waits; again, until there is none.
+    ///
+    /// # Safety
+    /// The caller holds the lock.
+    pub(super) unsafe fn close_locked(&self) -> Option<GRef> {
+        // SAFETY: the caller's contract.
+        let inner = unsafe { self.inner() };
+        inner.closed = true;
+        let waiter = inner.receiving.pop().or_else(|| inner.sending.pop())?;
+        // SAFETY: it waits until it is made ready.
+        Some(unsafe { waiter.as_ref().close() })
     }
 
     /// Takes a waiter out of its queue, if it is still there.
@@ -337,21 +350,15 @@ impl<T: Send> Channel<T> {
     pub(super) fn close(&self) {
         let me = current::goroutine();
         let _section = critical::enter_if(me);
-        self.lock.lock();
-        // SAFETY: the lock is held.
-        unsafe { self.inner() }.closed = true;
         loop {
-            // SAFETY: the lock is held, taken again each time round.
-            let inner = unsafe { self.inner() };
-            let Some(waiter) = inner.receiving.pop().or_else(|| inner.sending.pop()) else {
-                break;
-            };
-            // SAFETY: the waiter waits until it is made ready.
-            let g = unsafe { waiter.as_ref().close() };
-            self.unlock_and_wake(me, Some(g));
             self.lock.lock();
+            // SAFETY: the lock is held.
+            let woken = unsafe { self.close_locked() };
+            self.unlock_and_wake(me, woken);
+            if woken.is_none() {
+                return;
+            }
         }
-        self.unlock();
     }
 
     /// How many values are in the buffer.

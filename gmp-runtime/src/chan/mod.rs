@@ -15,6 +15,8 @@
 pub(crate) mod core;
 mod ends;
 mod error;
+#[cfg(all(test, loom))]
+mod model_tests;
 pub(crate) mod queue;
 
 use std::sync::Arc;

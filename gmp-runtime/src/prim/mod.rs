@@ -1,4 +1,4 @@
-//! Atomics, cells, spin hints and threads: std's, or loom's when models are checked.
+//! Atomics, cells and spin hints: std's, or loom's when models are checked.
 //!
 //! Every other file of the crate takes them from here, so that one `cfg(loom)` turns the same code into a
 //! model in which loom tries the interleavings and the reorderings that the orderings allow.
@@ -92,12 +92,36 @@ pub(crate) mod hint {
     pub(crate) use std::hint::spin_loop;
 }
 
-/// Threads of the operating system.
-pub(crate) mod thread {
-    #[cfg(loom)]
-    pub(crate) use loom::thread::{spawn, yield_now};
-    #[cfg(not(loom))]
-    pub(crate) use std::thread::{spawn, yield_now};
+/// Sleep in place of spinning: in a model two that spin could take turns for ever.
+#[cfg(loom)]
+pub(crate) mod model {
+    use loom::sync::{Condvar, Mutex};
+
+    /// Threads that wait for something to change.
+    #[derive(Debug, Default)]
+    pub(crate) struct Sleepers {
+        lock: Mutex<()>,
+        woken: Condvar,
+    }
+
+    impl Sleepers {
+        /// Sleeps until `done`, which is asked again after each change.
+        pub(crate) fn sleep_until(&self, mut done: impl FnMut() -> bool) {
+            let mut guard = self.lock.lock().expect("nothing panics under the lock");
+            while !done() {
+                guard = self
+                    .woken
+                    .wait(guard)
+                    .expect("nothing panics under the lock");
+            }
+        }
+
+        /// Something has changed.
+        pub(crate) fn wake_all(&self) {
+            let _guard = self.lock.lock().expect("nothing panics under the lock");
+            self.woken.notify_all();
+        }
+    }
 }
 
 /// Defines functions that are `const` except under loom, whose primitives cannot be made in a constant.

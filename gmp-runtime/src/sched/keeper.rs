@@ -10,11 +10,16 @@
 //! * **Whoever releases a P** · fence · wakes the timekeeper if it sleeps longer than until the earliest
 //!   deadline: while no P was idle, nobody told it.
 //!
-//! Of the two fences one comes first, so either the timekeeper sees the deadline or the other side sees until
-//! when it sleeps. Sockets need nothing of the kind: one that is added to a poll that is under way is part of it.
+//! * **The timekeeper that leaves** says that there is none · fence · looks whether one is needed and a P is idle,
+//!   and then comes back.
+//!
+//! Of two fences one comes first, so either the timekeeper sees the deadline (or, as it leaves, the idle P) or the
+//! other side sees until when it sleeps (or that there is none). The models in this file's tests search for a
+//! counterexample. Sockets need nothing of the kind: one that is added to a poll that is under way is part of it.
 
 use crate::prim::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use crate::sched::Sched;
+use crate::sched::idle::IdleCounters;
 use crate::sched::inject::GList;
 use crate::sched::m::M;
 use crate::sched::netpoll;
@@ -39,6 +44,18 @@ pub(crate) struct Reason {
     pub(crate) ready: GList,
 }
 
+/// Who has to know of a deadline.
+#[derive(Debug, PartialEq, Eq)]
+enum Tell {
+    /// Nobody more.
+    Nobody,
+    /// An M that has nothing to do: there is no timekeeper.
+    AnyM,
+    /// The timekeeper, which sleeps longer.
+    Keeper,
+}
+
+/// The protocol.
 impl Keeper {
     pub(crate) fn new() -> Keeper {
         Keeper {
@@ -47,16 +64,76 @@ impl Keeper {
         }
     }
 
+    /// Takes the office; false when another M has it.
+    fn take_office(&self) -> bool {
+        // ordering: AcqRel; pairs with the swap in `leave_office`: one M at a time, and whoever came in vain has
+        // published its idle P, its deadlines and those who wait for the network for the one that leaves.
+        self.held.swap(1, Ordering::AcqRel) == 0
+    }
+
+    /// Gives the office up. The caller looks after this whether a timekeeper is needed.
+    fn leave_office(&self) {
+        // ordering: Relaxed: before the swap.
+        self.until.store(NO_DEADLINE, Ordering::Relaxed);
+        // ordering: AcqRel; pairs with the swap in `take_office`.
+        self.held.swap(0, Ordering::AcqRel);
+        // ordering: SeqCst; pairs with the fence in `whom_to_tell`: either the deadline or the idle P is seen after
+        // this, or that the office is free is seen there.
+        fence(Ordering::SeqCst);
+    }
+
+    /// Says until when it sleeps, which is until the earliest deadline.
+    fn announce(&self, earliest: impl Fn() -> u64) -> u64 {
+        loop {
+            let until = earliest();
+            // ordering: Relaxed: before the fence.
+            self.until.store(until, Ordering::Relaxed);
+            // ordering: SeqCst; pairs with the fences in `whom_to_tell` and `sleeps_too_long`.
+            fence(Ordering::SeqCst);
+            // Not a later one either: who publishes one between the two would take the announced one for enough.
+            if earliest() == until {
+                return until;
+            }
+        }
+    }
+
+    /// Who has to know of a `deadline` that was published before this.
+    fn whom_to_tell(&self, idle: &IdleCounters, deadline: u64) -> Tell {
+        // ordering: SeqCst; pairs with the fence in `announce`: either the timekeeper sees the deadline, or its own
+        // is seen here; with the one in `leave_office`; and with SleepFence: either an M that releases its P sees
+        // the deadline, or its P is seen here.
+        fence(Ordering::SeqCst);
+        if idle.idle_ps() == 0 {
+            // Every P runs goroutines, and looks at its own timers.
+            Tell::Nobody
+        // ordering: Relaxed: after the fence.
+        } else if self.held.load(Ordering::Relaxed) == 0 {
+            Tell::AnyM
+        // ordering: Relaxed: after the fence.
+        } else if deadline < self.until.load(Ordering::Relaxed) {
+            Tell::Keeper
+        } else {
+            Tell::Nobody
+        }
+    }
+
+    /// Whether the timekeeper sleeps longer than until the earliest deadline. For an M that has released its P
+    /// and found the office taken.
+    fn sleeps_too_long(&self, earliest: impl Fn() -> u64) -> bool {
+        // ordering: SeqCst; pairs with the fence in `announce`, as in `whom_to_tell`. A deadline that is published
+        // from now on finds an idle P.
+        fence(Ordering::SeqCst);
+        // ordering: Relaxed: after the fence.
+        earliest() < self.until.load(Ordering::Relaxed)
+    }
+}
+
+impl Keeper {
     /// Sleeps until there is a reason, and takes an idle P then.
     fn keep(&self, m: &M) -> Option<Reason> {
         let sched = m.sched;
         loop {
-            let announced = earliest(sched);
-            // ordering: Relaxed: before the fence.
-            self.until.store(announced, Ordering::Relaxed);
-            // ordering: SeqCst; pairs with the fences in `deadline_added` and `p_was_released`.
-            fence(Ordering::SeqCst);
-            let deadline = earliest(sched);
+            let deadline = self.announce(|| earliest(sched));
             if !is_needed(sched) {
                 return None;
             }
@@ -69,10 +146,6 @@ impl Keeper {
             sched.clock.keep(now);
             let mut ready = GList::new();
             if deadline > now {
-                // A later one as well: who publishes one between the two would take the announced one for enough.
-                if deadline != announced {
-                    continue;
-                }
                 let timeout = (deadline != NO_DEADLINE).then(|| deadline - now);
                 ready = sched.netpoll.wait(timeout);
                 if ready.len() == 0 {
@@ -92,31 +165,10 @@ impl Keeper {
     /// A deadline was published while others may sleep: somebody awake must know of it (Go's
     /// `wakeNetPoller`).
     pub(crate) fn deadline_added(&self, sched: &Sched, deadline: u64) {
-        // ordering: SeqCst; pairs with the fence in `keep`: either the timekeeper sees the deadline that was
-        // published before, or its own is seen here; and with SleepFence: either an M that releases its P sees
-        // the deadline, or its P is seen here.
-        fence(Ordering::SeqCst);
-        if sched.idle.idle_ps() == 0 {
-            // Every P runs goroutines, and looks at its own timers.
-            return;
-        }
-        // ordering: Relaxed: after the fence.
-        if self.held.load(Ordering::Relaxed) == 0 {
-            sched.wake_p_if_needed();
-        // ordering: Relaxed: after the fence.
-        } else if deadline < self.until.load(Ordering::Relaxed) {
-            sched.netpoll.interrupt();
-        }
-    }
-
-    /// An M has released its P and goes to sleep, and another one has the office.
-    fn p_was_released(&self, sched: &Sched) {
-        // ordering: SeqCst; pairs with the fence in `keep`, as in `deadline_added`. A deadline that is published
-        // from now on finds an idle P.
-        fence(Ordering::SeqCst);
-        // ordering: Relaxed: after the fence.
-        if earliest(sched) < self.until.load(Ordering::Relaxed) {
-            sched.netpoll.interrupt();
+        match self.whom_to_tell(&sched.idle, deadline) {
+            Tell::Nobody => {}
+            Tell::AnyM => sched.wake_p_if_needed(),
+            Tell::Keeper => sched.netpoll.interrupt(),
         }
     }
 
@@ -140,17 +192,14 @@ pub(crate) fn wait(m: &M) -> Option<Reason> {
     let sched = m.sched;
     let keeper = &sched.keeper;
     loop {
-        // ordering: AcqRel; pairs with the swap below: one M at a time, and whoever came in vain has
-        // published its idle P, its deadlines and those who wait for the network for the one that leaves.
-        if keeper.held.swap(1, Ordering::AcqRel) != 0 {
-            keeper.p_was_released(sched);
+        if !keeper.take_office() {
+            if keeper.sleeps_too_long(|| earliest(sched)) {
+                sched.netpoll.interrupt();
+            }
             return None;
         }
         let reason = keeper.keep(m);
-        // ordering: Relaxed: before the swap.
-        keeper.until.store(NO_DEADLINE, Ordering::Relaxed);
-        // ordering: AcqRel; pairs with the swap above.
-        keeper.held.swap(0, Ordering::AcqRel);
+        keeper.leave_office();
         // An M that gets a P spins, and so sees to it that another M comes here after it. One that
         // gets none must not leave while somebody needs a timekeeper that found the office taken.
         if reason.is_some() || !is_needed(sched) || sched.idle.idle_ps() == 0 {
@@ -158,3 +207,7 @@ pub(crate) fn wait(m: &M) -> Option<Reason> {
         }
     }
 }
+
+#[cfg(all(test, loom))]
+#[path = "keeper_tests.rs"]
+mod tests;

@@ -60,8 +60,8 @@ fn say_ended(join: &AtomicU32) -> Option<u32> {
 /// The M has left the goroutine, which has ended: whether that was the last thing to happen to it.
 #[inline(always)]
 fn say_left(join: &AtomicU32) -> bool {
-    // ordering: Relaxed: the goroutine saw the bit itself, on this thread, if it is set here at first.
-    join.load(Ordering::Relaxed) & RELEASED != 0
+    // ordering: Acquire; pairs with the AcqRel in `say_released_after_end`: the handle is done with the payload.
+    join.load(Ordering::Acquire) & RELEASED != 0
         // ordering: AcqRel; pairs with the one in `say_released_after_end`: who comes second frees.
         || join.fetch_or(LEFT, Ordering::AcqRel) & RELEASED != 0
 }
@@ -71,6 +71,13 @@ fn say_left(join: &AtomicU32) -> bool {
 fn say_awaited(join: &AtomicU32) -> bool {
     // ordering: AcqRel; pairs with the AcqRel in `say_ended`: either it sees the joiner, or we see its end.
     join.fetch_or(AWAITED, Ordering::AcqRel) & ENDED != 0
+}
+
+/// A thread is about to sleep on the word until the end: the value to sleep on. `None`: the end has come.
+fn say_watched(join: &AtomicU32) -> Option<u32> {
+    // ordering: AcqRel; pairs with the AcqRel in `say_ended`: either it sees the thread, or we see its end.
+    let before = join.fetch_or(WATCHED, Ordering::AcqRel);
+    (before & ENDED == 0).then_some(before | WATCHED)
 }
 
 /// The handle is gone: true if the goroutine will see to its result. False when it has ended: the result is
@@ -491,13 +498,8 @@ pub(crate) fn wait_for_end(me: GRef, g: GRef, site: &'static Location<'static>) 
 
 /// Waits on a thread that runs no goroutine until `g` has ended. For its handle.
 pub(crate) fn wait_for_end_on_thread(g: GRef) {
-    loop {
-        // ordering: AcqRel; pairs with the AcqRel in `end`.
-        let before = g.join.fetch_or(WATCHED, Ordering::AcqRel);
-        if before & ENDED != 0 {
-            return;
-        }
-        futex::wait(&g.join, before | WATCHED, None);
+    while let Some(word) = say_watched(&g.join) {
+        futex::wait(&g.join, word, None);
     }
 }
 
@@ -545,3 +547,7 @@ fn release_ended(g: GRef) {
         None => g.sched.put_free_from_outside(g),
     }
 }
+
+#[cfg(all(test, loom))]
+#[path = "life_tests.rs"]
+mod tests;
