@@ -161,12 +161,19 @@ fn search(m: &M) -> Option<Choice> {
         // 2. Timers of this P that are due.
         timers::run_due(m, &p);
 
-        // 3. The network, now and then, although there is other work. Go leaves that to its monitor.
+        // 3. Those whom no P ran at once when they were woken.
+        if sched.urgent_waits()
+            && let Some(g) = sched.get_global()
+        {
+            return Some(Choice::new(g, Found::Global));
+        }
+
+        // 4. The network, now and then, although there is other work. Go leaves that to its monitor.
         if p.tick().is_multiple_of(GLOBAL_QUEUE_TICK) {
             netpoll::poll_if_due(m);
         }
 
-        // 4. The global queue, every 61st turn: two goroutines that ready one another for ever would
+        // 5. The global queue, every 61st turn: two goroutines that ready one another for ever would
         // else keep it waiting for ever.
         if p.tick().is_multiple_of(GLOBAL_QUEUE_TICK)
             && sched.global_len() != 0
@@ -175,7 +182,7 @@ fn search(m: &M) -> Option<Choice> {
             return Some(Choice::new(g, Found::Global));
         }
 
-        // 5. After a long chain of goroutines that made one another ready, one that is not of it.
+        // 6. After a long chain of goroutines that made one another ready, one that is not of it.
         let slice_is_over = p.slice_is_over();
         if slice_is_over {
             if let Some(g) = p.take_oldest() {
@@ -188,7 +195,7 @@ fn search(m: &M) -> Option<Choice> {
             }
         }
 
-        // 6. This P's own queue.
+        // 7. This P's own queue.
         if let Some((g, from_runnext)) = p.take_next() {
             let found = if from_runnext {
                 Found::Runnext
@@ -202,19 +209,19 @@ fn search(m: &M) -> Option<Choice> {
             });
         }
 
-        // 7. The global queue, in a batch.
+        // 8. The global queue, in a batch.
         if sched.global_len() != 0
             && let Some(g) = sched.get_global_batch(m, &p)
         {
             return Some(Choice::new(g, Found::Global));
         }
 
-        // 8. The network.
+        // 9. The network.
         if let Some(g) = netpoll::poll(m) {
             return Some(Choice::new(g, Found::Netpoll));
         }
 
-        // 9. The other Ps, while not too many look there already.
+        // 10. The other Ps, while not too many look there already.
         if m.spinning.get() || sched.idle.begin_spinning(sched.proc_count()) {
             spins_now(m);
             match steal::steal_work(m, &p) {
@@ -224,7 +231,7 @@ fn search(m: &M) -> Option<Choice> {
             }
         }
 
-        // 10. Nothing anywhere: give up the P, look once more, sleep.
+        // 11. Nothing anywhere: give up the P, look once more, sleep.
         if !go_idle(m) {
             return None;
         }

@@ -100,11 +100,18 @@ impl Sched {
 
     /// [`Sched::complete`] for the P of an M that is blocked: one M more is needed, and others may be soon.
     fn complete_handoff(&self, given: Given) {
-        match given {
-            Given::To(_, _, left) => self.spawner.spare_was_used(left),
-            Given::Awaiting => self.spawner.spare_was_missing(),
-        }
+        let left = match given {
+            Given::To(_, _, left) => Some(left),
+            Given::Awaiting => {
+                self.spawner.spare_was_missing();
+                None
+            }
+        };
         self.complete(given);
+        // After the M is awake: the spawner would use this processor.
+        if let Some(left) = left {
+            self.spawner.spare_was_used(left);
+        }
     }
 
     /// The second look of whoever made a P idle, as in `sched::find`.

@@ -49,6 +49,8 @@ pub(crate) struct Reason {
 enum Tell {
     /// Nobody more.
     Nobody,
+    /// The monitor, if it comes round slowly: every P is busy.
+    Monitor,
     /// An M that has nothing to do: there is no timekeeper.
     AnyM,
     /// The timekeeper, which sleeps longer.
@@ -104,8 +106,8 @@ impl Keeper {
         // the deadline, or its P is seen here.
         fence(Ordering::SeqCst);
         if idle.idle_ps() == 0 {
-            // Every P runs goroutines, and looks at its own timers.
-            Tell::Nobody
+            // Every P runs goroutines, and looks at its own timers, or the monitor does.
+            Tell::Monitor
         // ordering: Relaxed: after the fence.
         } else if self.held.load(Ordering::Relaxed) == 0 {
             Tell::AnyM
@@ -167,6 +169,11 @@ impl Keeper {
     pub(crate) fn deadline_added(&self, sched: &Sched, deadline: u64) {
         match self.whom_to_tell(&sched.idle, deadline) {
             Tell::Nobody => {}
+            Tell::Monitor => {
+                if sched.sysmon.is_slow() {
+                    sched.sysmon.hurry();
+                }
+            }
             Tell::AnyM => sched.wake_p_if_needed(),
             Tell::Keeper => sched.netpoll.interrupt(),
         }

@@ -106,7 +106,7 @@ impl World {
 
     fn deadline_added(&self, deadline: u64) {
         match self.keeper.whom_to_tell(&self.counters, deadline) {
-            Tell::Nobody => {}
+            Tell::Nobody | Tell::Monitor => {}
             Tell::AnyM => self.wake_if_needed(),
             Tell::Keeper => self.poll.notify(),
         }

@@ -56,6 +56,8 @@ use crate::sys::memory_barrier::Fences;
 pub(crate) struct Shared {
     /// The global run queue.
     pub(crate) global: GList,
+    /// Goroutines that come before the others of the global queue.
+    urgent: GList,
     /// Goroutines of the global queue that are frozen: see `sched::preempt`.
     pub(crate) frozen: GList,
     /// How many goroutines have been put into `global`, and taken out.
@@ -144,6 +146,8 @@ pub(crate) struct Sched {
     global_len: AtomicU32,
     /// How many of them are frozen. Written under the lock.
     frozen_len: AtomicU32,
+    /// How many of them come before the others. Written under the lock.
+    urgent_len: AtomicU32,
     pub(crate) idle: IdleCounters,
     pub(crate) procs: Procs,
     /// Every M, in the order of their numbers. Only the spawner and the thread of `run` add to it.
@@ -196,6 +200,7 @@ impl Sched {
                 Rank::Sched,
                 Shared {
                     global: GList::new(),
+                    urgent: GList::new(),
                     frozen: GList::new(),
                     global_puts: 0,
                     global_takes: 0,
@@ -210,6 +215,7 @@ impl Sched {
             ),
             global_len: AtomicU32::new(0),
             frozen_len: AtomicU32::new(0),
+            urgent_len: AtomicU32::new(0),
             idle: IdleCounters::new(fences),
             procs: Procs::new(procs as u32, stack_class),
             ms: SpinLock::new(Rank::Sched, Vec::new()),

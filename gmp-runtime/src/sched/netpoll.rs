@@ -204,10 +204,10 @@ pub(super) fn put_global_after_wait(m: &M, mut ready: GList) {
     record(m, true, &ready);
     while let Some(g) = ready.pop_front() {
         make_runnable(m, g);
-        m.sched.put_global(g);
+        m.sched.put_urgent(g);
     }
     m.sched.wake_p_if_needed();
-    // A P may be in a long system call.
+    // A P may be in a long system call, or run a goroutine that does not let it go.
     if m.sched.sysmon.is_slow() {
         m.sched.sysmon.hurry();
     }

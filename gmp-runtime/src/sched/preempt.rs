@@ -8,11 +8,11 @@
 //!
 //! # Protocol
 //!
-//! 1. The monitor ([`look`]) sees a P that has not begun a new turn for [`SLICE_NS`], or for [`URGENT_NS`] while
-//!    a timer of it is due, and that something waits for it. Nothing is preempted for nobody. It sets the
-//!    *request* of the goroutine that runs there, and sends a signal to its thread. Under the scheduler's lock,
-//!    and only while the P names the M: an M gives up its P before it ends, and takes the lock after that, so
-//!    the thread is there.
+//! 1. The monitor ([`look`]) sees a P that has not begun a new turn for [`SLICE_NS`] although something waits
+//!    for it; or no P is idle, a timer of it is due or the network has woken somebody, and it has been in the same
+//!    turn for [`URGENT_NS`]. Nothing is preempted for nobody. It sets the *request* of the goroutine that runs
+//!    there, and sends a signal to its thread. Under the scheduler's lock, and only while the P names the M: an M
+//!    gives up its P before it ends, and takes the lock after that, so the thread is there.
 //! 2. The handler ([`on_signal`]) runs on that thread, between two instructions.
 //!    * The goroutine is inside the runtime ([`sched::mark`](crate::sched::mark)), or the M has none: it
 //!      returns. The request stays, and is seen when the goroutine leaves the section.
@@ -20,7 +20,7 @@
 //! 3. *Freezing* is one section under the scheduler's lock, in which all of this is decided: does anything wait
 //!    still, and who gets the P? If the next one in the queue is frozen itself and the P has nothing of its own
 //!    to do, that one's M, directly; else an idle M; else, where there is none, the M that has been frozen
-//!    longest; and if nobody is frozen the goroutine runs on, and the spawner makes an M for the next time. So
+//!    longest, and the spawner makes an M for the next time; and if nobody is frozen the goroutine runs on. So
 //!    a P never waits for the spawner, which may wait itself: for a lock of `malloc` that a frozen goroutine
 //!    holds. Then the goroutine goes to the end of the list of frozen ones, the P to its heir, and the thread
 //!    to sleep.
@@ -68,26 +68,19 @@ use crate::trace::marks::{Found, HandoffReason, Leave, PreemptReason, Preemption
 /// How long a goroutine may keep its P while others wait (Go's `forcePreemptNS`).
 const SLICE_NS: u64 = 10_000_000;
 
-/// How long while a timer of its P is due.
-const URGENT_NS: u64 = 1_000_000;
+/// How long at least, when somebody is woken whom nobody else could run.
+const URGENT_NS: u64 = 100_000;
 
-/// How long the monitor waits between rounds while some goroutine has had its P for longer than that.
+/// A P is not asked for more often than this: what preemption costs is a few percent at most.
+const BETWEEN_REQUESTS_NS: u64 = 1_000_000;
+
+/// How long the monitor waits between rounds at most while some goroutine may wait for a P. Timers are set and
+/// sockets become ready meanwhile.
 const WATCHED_DELAY_NS: u64 = 1_000_000;
 
-/// The monitor does not come round more often for a P that it waits for.
-const SHORTEST_WATCH_NS: u64 = 20_000;
-
-/// For so long after it last asked for a P the monitor watches goroutines from their first millisecond on.
-const ALERT_NS: u64 = 100_000_000;
-
-/// What the monitor remembers of the Ps.
+/// What the monitor remembers of the Ps, by their numbers.
 #[derive(Debug)]
-pub(crate) struct Watch {
-    /// By the numbers of the Ps. There may be more of them later.
-    ps: Vec<Watched>,
-    /// When it last asked for a P.
-    asked: u64,
-}
+pub(crate) struct Watch(Vec<Watched>);
 
 /// What the monitor remembers of one P.
 #[derive(Debug, Clone, Copy, Default)]
@@ -95,16 +88,14 @@ struct Watched {
     /// The turn that it saw last, and when it saw it first.
     turn: u32,
     since: u64,
-    /// When it last asked for the P in that turn.
+    /// When it last asked for the P.
     asked: u64,
 }
 
 impl Watch {
     pub(crate) fn new() -> Watch {
-        Watch {
-            ps: vec![Watched::default(); MAX_PROCS],
-            asked: 0,
-        }
+        // There may be more Ps later.
+        Watch(vec![Watched::default(); MAX_PROCS])
     }
 }
 
@@ -124,47 +115,37 @@ pub(crate) fn look(sched: &Sched, watch: &mut Watch, now: u64) -> u64 {
     if !sched.preempts {
         return delay;
     }
-    let alert = now - watch.asked < ALERT_NS;
-    for p in sched.procs() {
-        let Some(watched) = watch.ps.get_mut(p.id as usize) else {
-            continue;
-        };
+    // Where a P is idle its M, or the timekeeper, sees to timers and the network.
+    let all_busy = sched.idle.idle_ps() == 0;
+    // One P is enough for all whom the network woke.
+    let mut urgent = all_busy && sched.urgent_waits();
+    let anybody = all_busy && (sched.netpoll.has_waiters() || sched.work_waits());
+    for (p, watched) in sched.procs().zip(&mut watch.0) {
         let turn = p.tick();
-        if p.m().is_none() || turn != watched.turn {
-            *watched = Watched {
-                turn,
-                since: now,
-                asked: 0,
-            };
-            if alert {
-                delay = delay.min(URGENT_NS);
-            }
-            continue;
+        if turn != watched.turn {
+            (watched.turn, watched.since) = (turn, now);
         }
+        let due = if all_busy { p.next_timer() } else { u64::MAX };
         let ran = now - watched.since;
-        let due = p.next_timer();
-        if now - watched.asked >= URGENT_NS
-            && let Some(why) = reason(sched, &p, ran, due <= now)
-        {
-            watched.asked = now;
-            watch.asked = now;
-            ask(sched, &p, why);
+        let may_ask = (watched.asked + BETWEEN_REQUESTS_NS).max(watched.since + URGENT_NS);
+        if may_ask <= now {
+            if (urgent || due <= now) && ask(sched, &p, PreemptReason::Urgent) {
+                watched.asked = now;
+                urgent = false;
+            } else if ran >= SLICE_NS && work_waits_for(sched, &p) {
+                watched.asked = now;
+                ask(sched, &p, PreemptReason::Slice);
+            }
         }
-        let left = due.saturating_sub(now).max(URGENT_NS.saturating_sub(ran));
-        delay = delay.min(WATCHED_DELAY_NS).min(left.max(SHORTEST_WATCH_NS));
+        if urgent || due <= now + WATCHED_DELAY_NS {
+            let next = if urgent { may_ask } else { may_ask.max(due) };
+            delay = delay.min(next.max(now + URGENT_NS) - now);
+        }
+        if anybody || due != u64::MAX {
+            delay = delay.min(WATCHED_DELAY_NS);
+        }
     }
     delay
-}
-
-/// Why `p`, which has been in the same turn for `ran` nanoseconds, is wanted, if it is.
-fn reason(sched: &Sched, p: &P, ran: u64, timer_is_due: bool) -> Option<PreemptReason> {
-    if ran >= SLICE_NS && work_waits_for(sched, p) {
-        Some(PreemptReason::Slice)
-    } else if ran >= URGENT_NS && timer_is_due {
-        Some(PreemptReason::Urgent)
-    } else {
-        None
-    }
 }
 
 /// Whether somebody could use `p`: a hint.
@@ -172,14 +153,14 @@ fn work_waits_for(sched: &Sched, p: &P) -> bool {
     sched.global_len() != 0 || !p.runq.is_empty()
 }
 
-/// Asks the goroutine that runs on `p` to give it up.
+/// Asks the goroutine that runs on `p` to give it up; whether there is one.
 #[cold]
-fn ask(sched: &Sched, p: &P, why: PreemptReason) {
+fn ask(sched: &Sched, p: &P, why: PreemptReason) -> bool {
     let shared = sched.shared.lock();
-    let Some(m) = p.m() else { return };
-    let Some(g) = m.current() else { return };
+    let Some(m) = p.m() else { return false };
+    let Some(g) = m.current() else { return false };
     if m.p().is_none_or(|held| !std::ptr::eq(&*held, p)) || sched.stopping() {
-        return;
+        return false;
     }
     crate::trace::preempt_requested(sched, p.id, g, why);
     g.mark.request();
@@ -189,6 +170,7 @@ fn ask(sched: &Sched, p: &P, why: PreemptReason) {
         send_signal(m.thread.load(Ordering::Relaxed), signal::PREEMPTION);
     }
     drop(shared);
+    true
 }
 
 // ---- the M whose goroutine is preempted
@@ -259,9 +241,13 @@ fn freeze(m: &M, g: GRef, how: Preemption) {
     if sched.stopping() || !(own_work || shared.queued() != 0) {
         return;
     }
-    let Some(heir) = shared.heir(own_work) else {
-        drop(shared);
+    let needs_scheduler = own_work || !shared.frozen_is_first();
+    let heir = shared.heir(needs_scheduler);
+    if needs_scheduler && !matches!(heir, Some(Heir::Idle(..))) {
         sched.spawner.spare_was_missing();
+    }
+    let Some(heir) = heir else {
+        drop(shared);
         sched.spawner.notify();
         return;
     };
@@ -277,12 +263,17 @@ fn freeze(m: &M, g: GRef, how: Preemption) {
     };
     m.hand_p_to(to, why);
     drop(shared);
-    if let Heir::Idle(to, left) = heir {
+    if let Heir::Idle(..) = heir {
         to.spinning.set(false);
-        sched.spawner.spare_was_used(left);
     }
     crate::trace::m_wake(to);
     to.wake_with(p);
+    // Last: the spawner would use this processor.
+    match heir {
+        Heir::Idle(_, left) => sched.spawner.spare_was_used(left),
+        Heir::Frozen(_) if needs_scheduler => sched.spawner.notify(),
+        Heir::Frozen(_) => {}
+    }
     thaw(m, g);
 }
 
@@ -307,13 +298,18 @@ fn thaw(m: &M, g: GRef) {
 impl Shared {
     /// Goroutines in the global queue, the frozen ones with them.
     pub(crate) fn queued(&self) -> u32 {
-        self.global.len() + self.frozen.len()
+        self.urgent.len() + self.global.len() + self.frozen.len()
     }
 
     /// Puts `g` last in the global queue.
     pub(crate) fn put_queued(&mut self, g: GRef) {
         self.global_puts += 1;
         self.global.push_back(g);
+    }
+
+    /// Puts `g`, which was woken while no P was idle, before all others of the global queue.
+    pub(crate) fn put_urgent(&mut self, g: GRef) {
+        self.urgent.push_back(g);
     }
 
     /// Puts `g`, which is frozen on `m`, last in the global queue.
@@ -324,15 +320,20 @@ impl Shared {
 
     /// Whether a frozen goroutine is first in the global queue.
     fn frozen_is_first(&self) -> bool {
-        self.frozen
-            .front()
-            .and_then(|g| g.frozen_on())
-            .is_some_and(|m| m.frozen_after.get() <= self.global_takes)
+        self.urgent.len() == 0
+            && self
+                .frozen
+                .front()
+                .and_then(|g| g.frozen_on())
+                .is_some_and(|m| m.frozen_after.get() <= self.global_takes)
     }
 
     /// The first of the global queue that can be put into a ring: one that is not frozen, and does not
     /// overtake one that is.
     pub(crate) fn take_unfrozen(&mut self) -> Option<GRef> {
+        if let Some(g) = self.urgent.pop_front() {
+            return Some(g);
+        }
         if self.frozen_is_first() {
             return None;
         }
@@ -346,12 +347,10 @@ impl Shared {
         self.take_unfrozen().or_else(|| self.frozen.pop_front())
     }
 
-    /// Who is to have the P of a goroutine that is about to be frozen; `own_work`: there is something that only
-    /// a scheduler finds.
-    fn heir(&mut self, own_work: bool) -> Option<Heir> {
-        if (own_work || !self.frozen_is_first())
-            && let Some(m) = self.take_idle_m()
-        {
+    /// Who is to have the P of a goroutine that is about to be frozen; `needs_scheduler`: there is something that
+    /// only a scheduler finds.
+    fn heir(&mut self, needs_scheduler: bool) -> Option<Heir> {
+        if needs_scheduler && let Some(m) = self.take_idle_m() {
             return Some(Heir::Idle(m, self.idle_m_count));
         }
         self.take_frozen_m().map(Heir::Frozen)

@@ -37,12 +37,22 @@ impl Sched {
         self.global_len() != self.frozen_len.load(Ordering::Relaxed)
     }
 
+    /// Whether somebody was woken whom no P ran at once.
+    #[inline(always)]
+    pub(crate) fn urgent_waits(&self) -> bool {
+        // ordering: Relaxed: a hint.
+        self.urgent_len.load(Ordering::Relaxed) != 0
+    }
+
     pub(crate) fn publish_global_len(&self, shared: &Shared) {
         // ordering: Relaxed: SubmitFence comes after it where it matters.
         self.global_len.store(shared.queued(), Ordering::Relaxed);
         // ordering: Relaxed, as above.
         self.frozen_len
             .store(shared.frozen.len(), Ordering::Relaxed);
+        // ordering: Relaxed, as above.
+        self.urgent_len
+            .store(shared.urgent.len(), Ordering::Relaxed);
     }
 
     /// Puts `g` on the queue of `p`: next (then the old `runnext` goes to the tail), or last. A full
@@ -80,7 +90,11 @@ impl Sched {
             g.wait.end();
             g::transition!(g, Waiting => Runnable);
         });
-        shared.put_queued(g);
+        if by == Waker::Netpoll {
+            shared.put_urgent(g);
+        } else {
+            shared.put_queued(g);
+        }
         self.publish_global_len(&shared);
         true
     }
@@ -109,6 +123,13 @@ impl Sched {
         while self.visitors.load(Ordering::Acquire) != 0 {
             crate::sys::thread::sched_yield();
         }
+    }
+
+    /// Puts a goroutine that was woken before the others of the global queue, from an M without a P.
+    pub(crate) fn put_urgent(&self, g: GRef) {
+        let mut shared = self.shared.lock();
+        shared.put_urgent(g);
+        self.publish_global_len(&shared);
     }
 
     /// Puts a new goroutine on the global queue, from a thread without a P.

@@ -27,6 +27,7 @@ use crate::sched::preempt::{self, Watch};
 use crate::sched::{Sched, netpoll, syscall};
 use crate::sys::clock::monotonic_ns;
 use crate::sys::futex;
+use crate::sys::thread::{set_time_slice, set_timer_slack};
 
 /// Between rounds, while there is something to do.
 const SHORTEST_DELAY_NS: u64 = 20_000;
@@ -42,6 +43,9 @@ const ROUNDS_AFTER_WAKE: u32 = 2;
 
 /// How long it sleeps at most while every P is idle: a back-stop.
 const DEEP_SLEEP_NS: u64 = 60_000_000_000;
+
+/// The kernel lets it run for so long at a time: it needs little, at once.
+const TIME_SLICE_NS: u64 = 100_000;
 
 /// It does not sleep, or not long.
 const AWAKE: u32 = 0;
@@ -172,6 +176,9 @@ impl Pace {
 /// Goes round until the scheduler stops. Prints a line every `schedtrace_ms` milliseconds, the first one at
 /// once, and in `detail` if that is wanted.
 pub(crate) fn run(sched: &Sched, schedtrace_ms: Option<u64>, detail: bool) {
+    // Where the kernel refuses, it is late.
+    let _ = set_timer_slack(1);
+    let _ = set_time_slice(TIME_SLICE_NS);
     let sysmon = &sched.sysmon;
     let mut pace = Pace::new();
     let mut lines = schedtrace_ms.map(|ms| Lines::new(ms, detail));

@@ -1,0 +1,208 @@
+//! A program whose goroutines run for as long as they can, recorded, and a trace and report that must agree with
+//! what it knows.
+//!
+//! * With one P, it sees itself how often another goroutine has come on: so often one was preempted, at least.
+//! * It knows how often it was woken while the P was busy: each time somebody asked for the P at once.
+//! * Whoever was frozen goes on on its thread, if it goes on.
+
+#![allow(clippy::unwrap_used)] // a test: where something is missing it fails
+
+mod common;
+
+use std::io::{Read, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use common::{Partitions, checked};
+use gmp_analyze::analysis::collect::Collector;
+use gmp_analyze::analysis::report::Report;
+use gmp_analyze::diag::Severity;
+use gmp_analyze::machine::Sink;
+use gmp_analyze::{input, session};
+use gmp_runtime::{JoinHandle, Runtime, go, net, sleep};
+use gmp_trace::event::{Found, HandoffReason, PreemptReason, Preemption};
+use gmp_trace::{Body, Event};
+
+/// What the events of a trace say.
+#[derive(Debug, Default)]
+struct Told {
+    urgent: u64,
+    slices: u64,
+    by_signal: u64,
+    by_flag: u64,
+    /// Ps that were given away by a frozen goroutine, and to one.
+    from_frozen: u64,
+    to_frozen: u64,
+    /// Frozen goroutines that went on.
+    thawed: u64,
+}
+
+impl Sink for Told {
+    fn event(&mut self, event: &Event) {
+        match event.body {
+            Body::GoPreemptRequested { why, .. } => match why {
+                PreemptReason::Urgent => self.urgent += 1,
+                PreemptReason::Slice => self.slices += 1,
+                _ => panic!("nobody stops the world: {event:?}"),
+            },
+            Body::GoPreempted { how, .. } => match how {
+                Preemption::Signal => self.by_signal += 1,
+                Preemption::Cooperative => self.by_flag += 1,
+                Preemption::Unknown => panic!("it is known how: {event:?}"),
+            },
+            Body::ProcHandoff { why, .. } => match why {
+                HandoffReason::Frozen => self.from_frozen += 1,
+                HandoffReason::Wired => self.to_frozen += 1,
+                _ => {}
+            },
+            Body::GoStart {
+                found: Some(Found::Wired),
+            } => self.thawed += 1,
+            _ => {}
+        }
+    }
+}
+
+/// Goroutines that do not call the runtime until they are to stop.
+#[derive(Default)]
+struct Hogs {
+    stop: AtomicBool,
+    /// Who came on last, and how often that changed.
+    last: AtomicU64,
+    changes: AtomicU64,
+}
+
+impl Hogs {
+    fn start(self: &Arc<Hogs>, count: u64) -> Vec<JoinHandle<()>> {
+        (1..=count)
+            .map(|number| {
+                let hogs = Arc::clone(self);
+                go(move || {
+                    while !hogs.stop.load(Ordering::Relaxed) {
+                        if hogs.last.swap(number, Ordering::Relaxed) != number {
+                            hogs.changes.fetch_add(1, Ordering::Relaxed);
+                        }
+                        std::hint::spin_loop();
+                    }
+                })
+            })
+            .collect()
+    }
+
+    fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Relaxed)
+    }
+}
+
+/// Runs `program` on one P beside `count` hogs, all of which have run before, with a trace: what it returns, and
+/// what the trace says.
+fn record<T: Send>(count: u64, program: impl FnOnce(&Hogs) -> T + Send) -> (T, Told, Report) {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let name = format!("gmp-preempt-{}-{number}.trace", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    let runtime = Runtime::builder().procs(1).build().unwrap();
+    // SAFETY: the programs below keep nothing of a thread across a call that may park.
+    let result = unsafe {
+        runtime.run(|| {
+            let hogs = Arc::new(Hogs::default());
+            let handles = hogs.start(count);
+            while hogs.changes() < 2 * count {
+                sleep(Duration::from_millis(1));
+            }
+            gmp_runtime::trace::start(&path).unwrap();
+            let result = program(&hogs);
+            gmp_runtime::trace::stop().unwrap();
+            hogs.stop.store(true, Ordering::Relaxed);
+            handles.into_iter().for_each(|hog| hog.join().unwrap());
+            result
+        })
+    };
+    let mut input = input::open(path.as_os_str(), false).unwrap();
+    let sink = (
+        (Collector::new(false), Told::default()),
+        Partitions::default(),
+    );
+    let outcome = checked(session::run(&mut input, sink).unwrap());
+    std::fs::remove_file(&path).unwrap();
+    let mut told = Told::default();
+    let outcome = outcome.map(|(collector, of)| {
+        told = of;
+        collector
+    });
+    let report = Report::new(outcome, input.facts(), input.tables(), input.anomalies());
+    let wrong: Vec<_> = report
+        .anomalies
+        .iter()
+        .filter(|anomaly| anomaly.count > 0 && anomaly.severity != Severity::Info)
+        .collect();
+    assert!(wrong.is_empty(), "{wrong:?}");
+    let preempted = &report.summary.preempted;
+    assert_eq!(preempted.all(), told.by_signal + told.by_flag);
+    assert_eq!(preempted.signal(), Some(told.by_signal));
+    // A request may come to nothing; no goroutine is preempted without one. One may be older than the trace.
+    assert!(preempted.all() <= told.urgent + told.slices + 1, "{told:?}");
+    // Hogs may be frozen when the trace begins, and when it ends.
+    assert!(told.thawed.abs_diff(told.by_signal) <= count, "{told:?}");
+    assert!(told.thawed <= told.to_frozen, "{told:?}");
+    assert!(told.from_frozen <= told.by_signal, "{told:?}");
+    (result, told, report)
+}
+
+#[test]
+fn hogs_are_preempted_as_often_as_they_see_one_another() {
+    let (changes, told, _) = record(2, |hogs| {
+        let before = hogs.changes();
+        let begun = Instant::now();
+        while hogs.changes() < before + 10 {
+            sleep(Duration::from_millis(200));
+            assert!(
+                begun.elapsed() < Duration::from_secs(60),
+                "{}",
+                hogs.changes()
+            );
+        }
+        hogs.changes() - before
+    });
+    // The first change may have begun before.
+    assert!(told.by_signal + 1 >= changes, "{changes}: {told:?}");
+    assert!(told.slices > 0, "{told:?}");
+}
+
+/// Wakes of the main goroutine.
+const WAKES: u64 = 50;
+
+#[test]
+fn a_sleeper_has_the_p_asked_for_at_once() {
+    let (_, told, _) = record(3, |_| {
+        (0..WAKES).for_each(|_| sleep(Duration::from_millis(1)));
+    });
+    // Where a slice ends just then nobody need ask.
+    assert!(told.urgent >= WAKES / 2, "{told:?}");
+}
+
+#[test]
+fn a_socket_has_the_p_asked_for_at_once() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let echo = std::thread::spawn(move || {
+        let (mut socket, _) = listener.accept().unwrap();
+        let mut byte = [0];
+        while socket.read(&mut byte).unwrap() == 1 {
+            std::thread::sleep(Duration::from_millis(1));
+            socket.write_all(&byte).unwrap();
+        }
+    });
+    let (_, told, _) = record(3, |_| {
+        let mut socket = net::TcpStream::connect(address).unwrap();
+        for number in 0..WAKES {
+            socket.write_all(&[number as u8]).unwrap();
+            let mut byte = [0];
+            socket.read_exact(&mut byte).unwrap();
+            assert_eq!(u64::from(byte[0]), number);
+        }
+    });
+    echo.join().unwrap();
+    assert!(told.urgent >= WAKES / 2, "{told:?}");
+}
