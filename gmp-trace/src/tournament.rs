@@ -47,6 +47,12 @@ impl Tournament {
         (time != ABSENT).then_some(number)
     }
 
+    /// The earliest time of all; [`ABSENT`] where nobody takes part.
+    #[inline(always)]
+    pub(crate) fn first_time(&self) -> u64 {
+        self.nodes[1].0
+    }
+
     /// The earliest time of all but `number`.
     #[inline(always)]
     pub(crate) fn first_other(&self, number: u32) -> u64 {
@@ -80,6 +86,8 @@ mod tests {
                 let first = (0..size).min_by_key(|&n| times[n]);
                 let first = first.filter(|&n| times[n] != ABSENT).map(|n| n as u32);
                 assert_eq!(tournament.first(), first);
+                let first_time = times.iter().copied().min().unwrap_or(ABSENT);
+                assert_eq!(tournament.first_time(), first_time);
                 let others = (0..size).filter(|&n| n != number).map(|n| times[n]);
                 let other = others.min().unwrap_or(ABSENT);
                 assert_eq!(tournament.first_other(number as u32), other);

@@ -2,6 +2,7 @@
 //! a time.
 
 use super::batch::Batch;
+use super::chunk::{Chunk, RawEvent, Then};
 use super::clock::Clock;
 use super::fault::Fault;
 use super::generation::ThreadBatches;
@@ -12,72 +13,11 @@ use crate::input::{ReadAt, read_full};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// An event as it stands in the file.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct RawEvent {
-    /// In nanoseconds of the trace's clock.
-    pub(crate) time: i64,
-    /// What follows the time; as many as the kind has.
-    pub(crate) args: [u64; MAX_ARGS],
-    /// Where it begins in the data of its batch.
-    pub(crate) at: u32,
-    pub(crate) kind: u8,
-}
-
 /// Bytes of the longest event: its kind, its time and its numbers.
 const MAX_EVENT_BYTES: usize = 1 + 10 * (1 + MAX_ARGS);
 
 /// Bytes of a batch that are read at once.
 const WINDOW: usize = 32 << 10;
-
-/// Some events of one batch.
-#[derive(Debug)]
-pub(crate) struct Chunk {
-    events: Box<[RawEvent]>,
-    len: usize,
-    /// Where the data of the batch begins in the file.
-    offset: u64,
-    /// What comes after the events.
-    pub(crate) then: Then,
-}
-
-/// What comes after the events of a chunk.
-#[derive(Debug)]
-pub(crate) enum Then {
-    /// Perhaps more.
-    More,
-    /// Nothing.
-    End,
-    /// Bytes that are no event at this offset; they and the rest of the batch, so many bytes, are
-    /// left out.
-    Fault(Fault, u64, u64),
-    /// What the file said.
-    Failed(Error),
-}
-
-impl Chunk {
-    /// A chunk with room for `room` events, at least one.
-    pub(crate) fn new(room: usize) -> Chunk {
-        Chunk {
-            events: vec![RawEvent::default(); room.max(1)].into(),
-            len: 0,
-            offset: 0,
-            then: Then::More,
-        }
-    }
-
-    /// The events.
-    #[inline(always)]
-    pub(crate) fn events(&self) -> &[RawEvent] {
-        self.events.get(..self.len).unwrap_or_default()
-    }
-
-    /// Where `event`, which is one of the chunk, is in the file.
-    #[inline(always)]
-    pub(crate) fn offset(&self, event: &RawEvent) -> u64 {
-        self.offset + u64::from(event.at)
-    }
-}
 
 /// Where the decoder of a generation finds batches that were left in the file.
 pub(crate) struct Window {
@@ -140,14 +80,14 @@ impl Cursor {
 
     /// Puts the next events into `chunk`: at least one, unless something is wrong or there is none.
     pub(crate) fn fill(&mut self, chunk: &mut Chunk, clock: Clock, window: &mut Window) {
-        chunk.len = 0;
+        chunk.begin(0, 0);
         while let Some(batch) = self.current.take().or_else(|| self.next_batch(clock)) {
-            chunk.offset = batch.offset;
+            chunk.begin(self.time, batch.offset);
             chunk.then = self.decode_some(&batch, chunk, clock, window);
             if matches!(chunk.then, Then::More) && self.at < batch.len() {
                 self.current = Some(batch);
             }
-            if chunk.len > 0 || !matches!(chunk.then, Then::More) {
+            if chunk.len() > 0 || !matches!(chunk.then, Then::More) {
                 return;
             }
         }
@@ -170,12 +110,12 @@ impl Cursor {
         window: &mut Window,
     ) -> Then {
         let end = batch.len();
-        while self.at < end && chunk.len < chunk.events.len() {
+        while self.at < end && chunk.room() > 0 {
             let base = self.at;
             let decoded = match batch.padded() {
                 Some(bytes) => self.decode(bytes, 0, (end, end), chunk, clock),
                 None => {
-                    let room = (chunk.events.len() - chunk.len) * 16 + MAX_EVENT_BYTES;
+                    let room = chunk.room() * 16 + MAX_EVENT_BYTES;
                     let n = (end - base).min(room.min(WINDOW));
                     let bytes = match window.read(batch.offset + base as u64, n) {
                         Ok(bytes) => bytes,
@@ -214,10 +154,10 @@ impl Cursor {
         let mut begins = at;
         let mut done = 0;
         let mut result = Ok(());
-        for event in chunk.events.get_mut(chunk.len..).unwrap_or_default() {
-            if at >= last {
-                break;
-            }
+        let mut rest = chunk.rest();
+        while at < last
+            && let Some((slot, place)) = rest.next()
+        {
             begins = at;
             let kind = bytes.get(at).copied().unwrap_or(0);
             at += 1;
@@ -227,7 +167,7 @@ impl Cursor {
                 break;
             }
             let elapsed = number_at(bytes, &mut at);
-            let args = &mut event.args;
+            let mut args = [0; MAX_ARGS];
             if count > 0 {
                 args[0] = number_at(bytes, &mut at);
             }
@@ -244,14 +184,16 @@ impl Cursor {
                 result = Err(Fault::BadNumber("an event"));
                 break;
             }
+            let before = time;
             time = time.saturating_add(clock.nanos(elapsed));
-            event.time = time;
-            event.at = (base + begins) as u32;
-            event.kind = kind;
+            // Within a batch, so there are no more than 64 KiB before it.
+            *place = (base + begins) as u16;
+            let event = RawEvent { time, args, kind };
+            rest.put(slot, &event, time.wrapping_sub(before) as u64);
             done += 1;
             begins = at;
         }
-        chunk.len += done;
+        chunk.add(done);
         self.at = base + begins;
         self.time = time;
         result

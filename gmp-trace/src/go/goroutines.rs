@@ -1,6 +1,6 @@
 //! The rules of the ordering that are about goroutines.
 
-use super::cursor::RawEvent;
+use super::chunk::RawEvent;
 use super::fault::Fault;
 use super::order::{Order, Out, Step, Verdict};
 use super::spec;

@@ -7,18 +7,20 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use super::cursor::{Chunk, Cursor, RawEvent, Then};
+use super::chunk::{Chunk, Then};
+use super::cursor::Cursor;
 use super::fault::Fault;
 use super::feed::Feed;
 use super::generation::{Generation, Names, Sample};
 use super::order::{Order, Out, Step};
-use super::states::{Key, NOBODY, Thread};
+use super::states::Key;
 use super::words::Words;
 use crate::anomaly::{Anomalies, AnomalyKind};
 use crate::error::Error;
 use crate::event::{Body, Event};
 use crate::id::{GId, MId, PId};
 use crate::input::ReadAt;
+use crate::time::Nanos;
 use crate::tournament::{ABSENT, Tournament};
 
 /// Events that are made before they are given on.
@@ -50,28 +52,12 @@ struct Lane {
 }
 
 impl Lane {
-    /// The next event.
-    #[inline(always)]
-    fn event(&self) -> Option<&RawEvent> {
-        self.chunk.events().get(self.next)
-    }
-
-    /// Where the next event is in the file.
-    fn offset(&self) -> u64 {
-        self.event().map_or(0, |event| self.chunk.offset(event))
-    }
-
     /// Steps over an event, where there is another one decoded.
-    #[inline(always)]
     fn step(&mut self) -> bool {
         self.next += 1;
-        match self.chunk.events().get(self.next) {
-            Some(event) => {
-                self.time = event.time;
-                true
-            }
-            None => false,
-        }
+        let time = self.chunk.time(self.next, self.time);
+        self.time = time.unwrap_or(self.time);
+        time.is_some()
     }
 }
 
@@ -80,14 +66,18 @@ impl Lane {
 pub(crate) struct Merge {
     lanes: Vec<Lane>,
     feed: Feed,
-    /// The lane that goes on.
+    /// The lane that goes on, and up to when it can without a look at the others.
     current: Option<u32>,
-    /// Lanes that could go on, by the time of their event; that of the one that goes on may be late.
+    limit: u64,
+    /// Lanes that could go on, by the time of their event; that of the one that goes on is an earlier
+    /// one.
     ready: Tournament,
     /// Lanes that wait, in the order of their time; made only when nothing else can go on.
     stuck: Vec<u32>,
     samples: std::vec::IntoIter<Sample>,
     names: Names,
+    /// Where in the file the generation begins.
+    offset: u64,
 }
 
 impl Merge {
@@ -120,9 +110,11 @@ impl Merge {
             lanes: lanes.collect(),
             feed,
             current: None,
+            limit: 0,
             stuck: Vec::new(),
             samples: generation.samples.into_iter(),
             names: generation.names,
+            offset: generation.offset,
         };
         for lane in 0..merge.lanes.len() as u32 {
             if merge.refill(lane, shared)? {
@@ -166,8 +158,8 @@ impl Merge {
             }
             self.feed.next(lane, &mut place.chunk);
             place.next = 0;
-            if let Some(event) = place.chunk.events().first() {
-                place.time = event.time;
+            if let Some(time) = place.chunk.first_time() {
+                place.time = time;
                 return Ok(true);
             }
         }
@@ -184,8 +176,7 @@ impl Merge {
         events: &mut Vec<Event>,
     ) -> Result<(), Error> {
         while events.len() < BATCH {
-            self.current = self.current.or_else(|| self.ready.first());
-            let Some(lane) = self.current else {
+            let Some(lane) = self.current.or_else(|| self.choose()) else {
                 if shared.order.waits.len() > 0 {
                     self.force(shared, events)?;
                 } else if let Some(sample) = self.samples.next() {
@@ -196,8 +187,7 @@ impl Merge {
                 continue;
             };
             let time = self.lanes.get(lane as usize).map_or(0, |place| place.time);
-            // A lane that goes on may be later than the first of the others.
-            let time = self.ready.first_other(lane).min(key(time));
+            let time = self.limit.min(key(time));
             let sample = self.samples.as_slice().first().copied();
             match sample.filter(|sample| key(sample.time) < time) {
                 Some(sample) => {
@@ -208,6 +198,19 @@ impl Merge {
             }
         }
         Ok(())
+    }
+
+    /// The lane with the earliest event goes on. Often another one is earlier than its second event, so
+    /// only then the others are looked at.
+    #[inline(always)]
+    fn choose(&mut self) -> Option<u32> {
+        self.current = self.ready.first();
+        let lane = self.current?;
+        self.limit = self
+            .lanes
+            .get(lane as usize)
+            .map_or(0, |place| key(place.time));
+        Some(lane)
     }
 
     /// Gives events of `lane` until another one or a sample is earlier, it has to wait, it ends, or
@@ -224,17 +227,18 @@ impl Merge {
             samples,
             names,
             current,
+            limit,
             ..
         } = self;
         let Some(place) = lanes.get_mut(lane as usize) else {
             return Ok(());
         };
-        let thread = place.thread;
         let first_sample = samples.as_slice().first();
         let first_sample = first_sample.map_or(ABSENT, |sample| key(sample.time));
-        let limit = ready.first_other(lane).min(first_sample);
+        let mut stop = first_sample.min(*limit);
         let order = &mut *shared.order;
         let mut latest = *shared.latest;
+        let mut time = place.time;
         let mut out = Out {
             events,
             anomalies: &mut *shared.anomalies,
@@ -242,26 +246,39 @@ impl Merge {
             words: shared.words,
             origin: shared.origin,
             order: &mut *shared.position,
+            chunk: &place.chunk,
+            number: place.next,
         };
         let used_up = loop {
-            let Some(event) = place.chunk.events().get(place.next) else {
+            let Some(packed) = place.chunk.get(out.number) else {
                 break true;
             };
-            if key(event.time) > limit {
-                ready.set(lane, key(event.time));
-                *current = ready.first();
-                break false;
+            if key(time) > stop {
+                ready.set(lane, key(time));
+                // Of equal times that of the lane that goes on comes first, as in Go's reader.
+                if ready.first_time() < key(time) {
+                    *current = None;
+                    break false;
+                }
+                *limit = ready.first_other(lane);
+                stop = first_sample.min(*limit);
+                if key(time) > stop {
+                    break false;
+                }
             }
             if out.events.len() >= BATCH {
                 break false;
             }
-            order.offset = place.chunk.offset(event);
-            match order.advance(event, thread, false, &mut out) {
+            let verdict = match place.chunk.wide(packed) {
+                None => order.advance(&packed.event(time), place.thread, false, &mut out),
+                Some(event) => order.advance_wide(event, place.thread, &mut out),
+            };
+            match verdict {
                 Ok(Step::Done) => {
-                    if event.time >= latest {
-                        latest = event.time;
+                    if time >= latest {
+                        latest = time;
                     } else {
-                        went_back(latest.saturating_sub(event.time), order, &mut out);
+                        went_back(latest.saturating_sub(time), &mut out);
                     }
                 }
                 Ok(Step::Wait(key)) => {
@@ -273,16 +290,24 @@ impl Merge {
                 }
                 Err(fault) => refuse(fault, order, &mut out)?,
             }
-            let more = place.step();
-            if !more || !order.waits.woken.is_empty() {
-                break !more;
+            out.number += 1;
+            let next = place.chunk.time(out.number, time);
+            time = next.unwrap_or(time);
+            if next.is_none() || !order.waits.woken.is_empty() {
+                break next.is_none();
             }
         };
+        (place.next, place.time) = (out.number, time);
         *shared.latest = latest;
         if used_up && !self.refill(lane, shared)? {
             self.stop(lane);
         }
-        self.take_woken(shared);
+        if !shared.order.waits.woken.is_empty() {
+            if self.current.take().is_some() {
+                self.make_ready(lane);
+            }
+            self.take_woken(shared);
+        }
         Ok(())
     }
 
@@ -304,7 +329,7 @@ impl Merge {
         let Some(place) = self.lanes.get_mut(lane as usize) else {
             return Ok(());
         };
-        let offset = place.offset();
+        let offset = place.chunk.offset(place.next);
         if shared.order.strict {
             let waiting = shared.order.waits.len();
             return Err(Fault::Stuck { waiting }.into_error(offset));
@@ -314,8 +339,7 @@ impl Merge {
         }
         shared.anomalies.add(AnomalyKind::OrderForced, offset, 0);
         shared.order.damaged = true;
-        shared.order.offset = offset;
-        let Some(event) = place.event() else {
+        let Some(event) = place.chunk.event(place.next, place.time) else {
             return Ok(());
         };
         let mut out = Out {
@@ -325,8 +349,10 @@ impl Merge {
             words: shared.words,
             origin: shared.origin,
             order: &mut *shared.position,
+            chunk: &place.chunk,
+            number: place.next,
         };
-        let verdict = shared.order.advance(event, place.thread, true, &mut out);
+        let verdict = shared.order.advance(&event, place.thread, true, &mut out);
         if let Err(fault) = verdict {
             refuse(fault, shared.order, &mut out)?;
         }
@@ -362,26 +388,18 @@ impl Merge {
     fn give_sample(&mut self, sample: Sample, shared: &mut Shared<'_>, events: &mut Vec<Event>) {
         // Go does not mind a sample whose stack is not there, so a strict reader goes on too.
         let stack = self.names.stack(sample.stack).unwrap_or_else(|fault| {
-            let offset = shared.order.offset;
-            shared.anomalies.add(fault.kind(), offset, 0);
+            shared.anomalies.add(fault.kind(), self.offset, 0);
             None
         });
-        let thread = Thread {
+        events.push(Event {
+            time: Nanos(sample.time.saturating_sub(shared.origin)),
+            order: *shared.position,
             m: MId::new(sample.m),
             p: u32::try_from(sample.p).ok().and_then(PId::new),
             g: GId::new(sample.g),
-            p_slot: NOBODY,
-            g_slot: NOBODY,
-        };
-        let mut out = Out {
-            events,
-            anomalies: &mut *shared.anomalies,
-            names: &self.names,
-            words: shared.words,
-            origin: shared.origin,
-            order: &mut *shared.position,
-        };
-        out.give(sample.time, &thread, Body::CpuSample { stack });
+            body: Body::CpuSample { stack },
+        });
+        *shared.position += 1;
     }
 }
 
@@ -394,18 +412,20 @@ fn key(time: i64) -> u64 {
 
 /// Counts that an event is earlier than the one that caused it, by so much.
 #[cold]
-fn went_back(by: i64, order: &Order, out: &mut Out<'_>) {
+fn went_back(by: i64, out: &mut Out<'_>) {
+    let offset = out.offset();
     out.anomalies
-        .add(AnomalyKind::ClockSkew, order.offset, by.unsigned_abs());
+        .add(AnomalyKind::ClockSkew, offset, by.unsigned_abs());
 }
 
 /// An event that cannot be: an error, or left out and counted.
 #[cold]
 fn refuse(fault: Fault, order: &mut Order, out: &mut Out<'_>) -> Result<(), Error> {
     if order.strict {
-        return Err(fault.into_error(order.offset));
+        return Err(fault.into_error(out.offset()));
     }
-    out.anomalies.add(fault.kind(), order.offset, 0);
+    let offset = out.offset();
+    out.anomalies.add(fault.kind(), offset, 0);
     order.damaged = true;
     Ok(())
 }

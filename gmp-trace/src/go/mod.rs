@@ -10,7 +10,7 @@
 //! | `numbers` | numbers in base 128 |
 //! | `batch` | batches, after damage the next one |
 //! | `id_table`, `clock`, `generation` | batches that belong together, their tables |
-//! | `cursor`, `feed` | events of one thread, decoded ahead of the ordering |
+//! | `cursor`, `chunk`, `feed` | events of one thread, decoded ahead of the ordering |
 //! | `states`, `order`, `goroutines`, `syscalls`, `procs`, `spans` | which of them may come next |
 //! | `merge`, `v2` | events of a generation, of a trace |
 //! | `v1` | events of a trace up to Go 1.21 |
@@ -20,6 +20,7 @@
 //! | `fault` | what can be wrong |
 
 mod batch;
+mod chunk;
 mod clock;
 mod cursor;
 pub mod experiment;

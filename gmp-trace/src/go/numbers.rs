@@ -44,7 +44,16 @@ impl<'a> Bytes<'a> {
     }
 
     /// The next number; `what` is for the error.
+    #[inline]
     pub(crate) fn number(&mut self, what: &'static str) -> Result<u64, Fault> {
+        if let Some((value, length)) = self.rest.first_chunk().and_then(short_number) {
+            self.rest = self.rest.get(length..).unwrap_or_default();
+            return Ok(value);
+        }
+        self.any_number(what)
+    }
+
+    fn any_number(&mut self, what: &'static str) -> Result<u64, Fault> {
         let mut value = 0u64;
         for (place, &byte) in self.rest.iter().enumerate().take(10) {
             if place == 9 && byte > 1 {
@@ -79,17 +88,25 @@ pub(crate) fn number_at(bytes: &[u8], at: &mut usize) -> u64 {
 
 #[inline(always)]
 fn long_number_at(bytes: &[u8], at: &mut usize) -> u64 {
-    if let Some(word) = bytes.get(*at..).and_then(|rest| rest.first_chunk::<8>()) {
-        let word = u64::from_le_bytes(*word);
-        let stops = !word & STOP_BITS;
-        if stops != 0 {
-            // All bits up to the first byte whose highest bit is 0.
-            let mask = stops ^ stops.wrapping_sub(1);
-            *at += (mask.count_ones() / 8) as usize;
-            return squeeze(word & mask);
-        }
+    let rest = bytes.get(*at..).unwrap_or_default();
+    if let Some((value, length)) = rest.first_chunk().and_then(short_number) {
+        *at += length;
+        return value;
     }
     longest_number_at(bytes, at)
+}
+
+/// The number that `bytes` begin with, and its length, if it is no longer than they are.
+#[inline(always)]
+fn short_number(bytes: &[u8; 8]) -> Option<(u64, usize)> {
+    let word = u64::from_le_bytes(*bytes);
+    let stops = !word & STOP_BITS;
+    if stops == 0 {
+        return None;
+    }
+    // All bits up to the first byte whose highest bit is 0.
+    let mask = stops ^ stops.wrapping_sub(1);
+    Some((squeeze(word & mask), (mask.count_ones() / 8) as usize))
 }
 
 /// Puts the lower seven bits of eight bytes side by side.

@@ -4,7 +4,7 @@
 //! ([`Step::Wait`] says for which), or the trace is broken there ([`Fault`]). The rules of Ps and of
 //! the collector are here; those of goroutines and of spans have files of their own.
 
-use super::cursor::RawEvent;
+use super::chunk::{Chunk, RawEvent};
 use super::fault::Fault;
 use super::generation::Names;
 use super::spec;
@@ -39,9 +39,18 @@ pub(crate) struct Out<'a> {
     pub(crate) origin: i64,
     /// The position of the next event.
     pub(crate) order: &'a mut u64,
+    /// The events among which is the one that is looked at, and its number.
+    pub(crate) chunk: &'a Chunk,
+    pub(crate) number: usize,
 }
 
 impl Out<'_> {
+    /// Where in the file the event is that is looked at.
+    #[cold]
+    pub(crate) fn offset(&self) -> u64 {
+        self.chunk.offset(self.number)
+    }
+
     #[inline(always)]
     pub(crate) fn give(&mut self, time: i64, thread: &Thread, body: Body) {
         self.give_to(time, (thread.m, thread.p, thread.g), body);
@@ -95,8 +104,6 @@ pub(crate) struct Order {
     pub(super) collector_cycle: u64,
     /// Whether something was let through that should not be.
     pub(crate) damaged: bool,
-    /// Where the event is that is looked at.
-    pub(crate) offset: u64,
 }
 
 impl Order {
@@ -118,7 +125,6 @@ impl Order {
             collector_sequence: 0,
             collector_cycle: 0,
             damaged: false,
-            offset: 0,
         }
     }
 
@@ -179,6 +185,17 @@ impl Order {
         }
     }
 
+    /// As [`Order::advance`], of an event with large numbers.
+    #[inline(never)]
+    pub(crate) fn advance_wide(
+        &mut self,
+        event: &RawEvent,
+        thread: u32,
+        out: &mut Out<'_>,
+    ) -> Verdict {
+        self.advance(event, thread, false, out)
+    }
+
     #[inline(never)]
     fn advance_rarer(
         &mut self,
@@ -213,7 +230,8 @@ impl Order {
         if self.strict {
             return Err(fault);
         }
-        out.anomalies.add(fault.kind(), self.offset, 0);
+        let offset = out.offset();
+        out.anomalies.add(fault.kind(), offset, 0);
         Ok(())
     }
 

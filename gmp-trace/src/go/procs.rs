@@ -1,6 +1,6 @@
 //! The rules of the ordering that are about Ps and the collector.
 
-use super::cursor::RawEvent;
+use super::chunk::RawEvent;
 use super::fault::Fault;
 use super::order::{Collector, Order, Out, Step, Verdict};
 use super::spec;

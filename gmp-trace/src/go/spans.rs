@@ -1,6 +1,6 @@
 //! The rules of the ordering that are about ranges, regions, tasks and what happens at one instant.
 
-use super::cursor::RawEvent;
+use super::chunk::RawEvent;
 use super::fault::Fault;
 use super::order::{Order, Out, Step, Verdict};
 use super::spec;

@@ -1,7 +1,7 @@
 //! What is known of every goroutine, P and thread while events are put in order.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, Hasher, RandomState};
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 
 use crate::id::{GId, MId, PId};
 use crate::tables::Text;
@@ -247,7 +247,7 @@ impl Hasher for FoldingHasher {
 }
 
 /// What a thread waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Key {
     /// Goroutine in this slot, for its turn before this sequence number.
     Goroutine(u32, u64),
@@ -259,10 +259,28 @@ pub(crate) enum Key {
     Collector(u64),
 }
 
-/// Who waits for what.
+impl Hash for Key {
+    /// As two numbers: what is derived hands over more, and bytes.
+    #[inline(always)]
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        let (kind, slot, number) = match *self {
+            Key::Goroutine(slot, number) => (0, slot, number),
+            Key::Proc(slot, number) => (1, slot, number),
+            Key::Loss(slot) => (2, slot, 0),
+            Key::Collector(number) => (3, 0, number),
+        };
+        hasher.write_u64(kind << 32 | u64::from(slot));
+        hasher.write_u64(number);
+    }
+}
+
+/// Who waits for what: a ring of threads for each key. A thread waits for one at most.
 #[derive(Debug, Default)]
 pub(crate) struct Waits {
-    lists: HashMap<Key, Vec<u32>>,
+    /// One thread of each ring.
+    rings: HashMap<Key, u32, Folding>,
+    /// By thread, the one before and the one after it in its ring.
+    links: Vec<(u32, u32)>,
     waiting: usize,
     /// Threads that wait no longer, until somebody takes them.
     pub(crate) woken: Vec<u32>,
@@ -275,30 +293,90 @@ impl Waits {
     }
 
     pub(crate) fn add(&mut self, key: Key, cursor: u32) {
-        self.lists.entry(key).or_default().push(cursor);
+        if self.links.len() <= cursor as usize {
+            self.links.resize(cursor as usize + 1, (NOBODY, NOBODY));
+        }
+        let first = *self.rings.entry(key).or_insert(cursor);
+        let last = if first == cursor {
+            cursor
+        } else {
+            self.links[first as usize].0
+        };
+        self.links[cursor as usize] = (last, first);
+        self.links[last as usize].1 = cursor;
+        self.links[first as usize].0 = cursor;
         self.waiting += 1;
     }
 
     /// Wakes those that wait for `key`; returns how many.
     pub(crate) fn wake(&mut self, key: Key) -> u32 {
-        let Some(list) = self.lists.remove(&key) else {
+        let Some(first) = self.rings.remove(&key) else {
             return 0;
         };
-        self.waiting -= list.len();
-        self.woken.extend_from_slice(&list);
-        list.len() as u32
-    }
-
-    /// `cursor` no longer waits for `key`.
-    pub(crate) fn remove(&mut self, key: Key, cursor: u32) {
-        if let Some(list) = self.lists.get_mut(&key)
-            && let Some(place) = list.iter().position(|&waiting| waiting == cursor)
-        {
-            list.swap_remove(place);
-            self.waiting -= 1;
-            if list.is_empty() {
-                self.lists.remove(&key);
+        let mut woken = 0;
+        let mut cursor = first;
+        loop {
+            self.woken.push(cursor);
+            woken += 1;
+            cursor = self.links[cursor as usize].1;
+            if cursor == first {
+                break;
             }
         }
+        self.waiting -= woken as usize;
+        woken
+    }
+
+    /// `cursor`, which waits for `key`, does so no longer.
+    pub(crate) fn remove(&mut self, key: Key, cursor: u32) {
+        let (before, after) = self.links[cursor as usize];
+        if after == cursor {
+            self.rings.remove(&key);
+        } else {
+            self.links[before as usize].1 = after;
+            self.links[after as usize].0 = before;
+            self.rings.insert(key, after);
+        }
+        self.waiting -= 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_waits_is_woken_and_nobody_else() {
+        let keys = [
+            Key::Goroutine(1, 7),
+            Key::Goroutine(1, 8),
+            Key::Proc(1, 7),
+            Key::Loss(1),
+            Key::Collector(7),
+        ];
+        let mut waits = Waits::default();
+        for cursor in 0..20 {
+            waits.add(keys[cursor as usize % 5], cursor);
+        }
+        // The first of a ring, one in the middle, the last.
+        for cursor in [0, 6, 17] {
+            waits.remove(keys[cursor as usize % 5], cursor);
+        }
+        assert_eq!(waits.len(), 17);
+        for (key, expected) in keys.iter().zip([
+            vec![5, 10, 15],
+            vec![1, 11, 16],
+            vec![2, 7, 12],
+            vec![3, 8, 13, 18],
+            vec![4, 9, 14, 19],
+        ]) {
+            assert_eq!(waits.wake(*key), expected.len() as u32);
+            waits.woken.sort_unstable();
+            assert_eq!(std::mem::take(&mut waits.woken), expected);
+            assert_eq!(waits.wake(*key), 0);
+        }
+        waits.add(keys[3], 4);
+        waits.remove(keys[3], 4);
+        assert_eq!((waits.len(), waits.rings.len()), (0, 0));
     }
 }

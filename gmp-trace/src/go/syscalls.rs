@@ -1,6 +1,6 @@
 //! The rules of the ordering that are about system calls and threads of C.
 
-use super::cursor::RawEvent;
+use super::chunk::RawEvent;
 use super::fault::Fault;
 use super::goroutines::status_of;
 use super::order::{Order, Out, Step, Verdict};
