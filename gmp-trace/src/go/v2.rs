@@ -312,12 +312,16 @@ impl V2 {
                 Record::End if !has_end => return Ok(End::Nothing),
                 Record::End => {
                     let offset = self.batches.offset();
-                    if common.strict {
+                    if !loading.as_ref().is_some_and(Loading::has_events) {
                         // As Go: a generation that holds no events is no loss.
-                        if !loading.as_ref().is_some_and(Loading::has_events) {
-                            *loading = None;
-                            return Ok(End::Nothing);
+                        *loading = None;
+                        if !common.strict {
+                            common.info.finished = Some(false);
+                            common.anomalies.add(AnomalyKind::Truncated, offset, 0);
                         }
+                        return Ok(End::Nothing);
+                    }
+                    if common.strict {
                         return Err(
                             Fault::Truncated("the end of the generation").into_error(offset)
                         );
