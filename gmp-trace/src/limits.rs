@@ -9,6 +9,13 @@ pub const MAX_BLOCK_BYTES: usize = 4 << 20;
 /// Bytes of a block's payload once it is no longer compressed, at most.
 pub const MAX_PAYLOAD_BYTES: usize = MAX_BLOCK_BYTES;
 
+/// Bytes that all compressed payloads of a trace may have once they are no longer compressed, besides
+/// [`MAX_INFLATION`] times those that are stored. A block beyond that is a damaged one.
+pub const MAX_INFLATED_BYTES: usize = 32 << 20;
+
+/// See [`MAX_INFLATED_BYTES`].
+pub const MAX_INFLATION: usize = 64;
+
 /// The usual size of a block: what a thread writes before it needs another.
 pub const DEFAULT_BLOCK_BYTES: usize = 64 << 10;
 

@@ -87,6 +87,13 @@ fn limits_table() -> String {
             "payload of a block before compression",
             limits::MAX_PAYLOAD_BYTES,
         ),
+        (
+            &format!(
+                "all compressed payloads before compression, besides {} times the bytes that are stored",
+                limits::MAX_INFLATION
+            ),
+            limits::MAX_INFLATED_BYTES,
+        ),
         ("offset of the first block", limits::MAX_FIRST_BLOCK),
         (
             "length of a record with a length of its own",

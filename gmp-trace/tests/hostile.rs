@@ -12,6 +12,7 @@ use std::io::Cursor;
 
 use gmp_trace::anomaly::AnomalyKind;
 use gmp_trace::limits::{MAX_MODULES, MAX_STRING_BYTES};
+use gmp_trace::pack::pack;
 use gmp_trace::text::from_text;
 use gmp_trace::{Options, Reader};
 use shapes::{Shape, trace};
@@ -64,6 +65,26 @@ fn modules_are_limited() {
     assert_eq!(reader.info().modules.len(), MAX_MODULES);
     assert_eq!(reader.anomalies().count(AnomalyKind::BadRecord), 10);
     assert!(memory < SMALL / 2, "{memory} bytes");
+}
+
+/// Twenty blocks of 4 MB each that pack to some kilobytes.
+#[test]
+fn packed_blocks_take_bounded_memory() {
+    let mut text = String::from("gmp trace 1.0\nclock 1000000000\n");
+    let name = "x".repeat(MAX_STRING_BYTES);
+    for sequence in 0..20 {
+        writeln!(text, "block table generation=1 sequence={sequence} base=0").unwrap();
+        for id in 0..60 {
+            writeln!(text, "String string_id={} {name:?}", 60 * sequence + id).unwrap();
+        }
+    }
+    let mut bytes = Vec::new();
+    pack(Cursor::new(from_text(&text).unwrap()), &mut bytes).unwrap();
+    assert!(bytes.len() < 200_000, "{} bytes", bytes.len());
+    let (memory, _, reader) = peak(&bytes);
+    assert!(memory < SMALL, "{memory} bytes for {}", bytes.len());
+    let too_many = reader.anomalies().count(AnomalyKind::BadChecksum);
+    assert!((8..12).contains(&too_many), "{:?}", reader.anomalies());
 }
 
 /// The most memory that the bytes of a file take, reading it as a file: its events are not held.

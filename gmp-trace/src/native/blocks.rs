@@ -10,7 +10,9 @@ use crate::error::Error;
 use crate::header::{HEADER_BYTES, HEADER_COPY_BYTES, MAGIC};
 use crate::id::{GId, MId, PId};
 use crate::input::{Input, ReadAt, read_full};
-use crate::limits::{MAX_BLOCK_BYTES, MAX_FIRST_BLOCK, MAX_PAYLOAD_BYTES};
+use crate::limits::{
+    MAX_BLOCK_BYTES, MAX_FIRST_BLOCK, MAX_INFLATED_BYTES, MAX_INFLATION, MAX_PAYLOAD_BYTES,
+};
 use crate::native::parse::{self, RawBlock, RawHeader};
 use crate::native::source::{Source, WINDOW};
 use crate::spec::VERSION;
@@ -56,6 +58,9 @@ pub(crate) struct Blocks {
     arities: Box<[u8; 256]>,
     /// Bytes that were skipped in search of a block, not counted yet.
     skipped: Skipped,
+    /// Bytes of all compressed payloads so far, as they were stored and as they were before.
+    stored: usize,
+    inflated: usize,
 }
 
 #[derive(Debug, Default)]
@@ -105,6 +110,8 @@ impl Blocks {
                 source,
                 arities,
                 skipped: Skipped::default(),
+                stored: 0,
+                inflated: 0,
             },
             head,
         ))
@@ -215,9 +222,17 @@ impl Blocks {
             left: 0,
             state: BlockState::Open,
         };
-        block.state = block.judge(header, (&seal, missing), anomalies);
+        let compressed = header.flags & flag::COMPRESSED != 0;
+        if compressed {
+            self.stored = self.stored.saturating_add(block.payload.len());
+        }
+        let room = self.room_to_inflate();
+        block.state = block.judge(header, (&seal, missing), room, anomalies);
         if block.state == BlockState::Damaged {
             block.payload = Vec::new();
+        }
+        if compressed {
+            self.inflated = self.inflated.saturating_add(block.payload.len());
         }
         if self.leaves(header, &block) {
             block.left = block.payload.len();
@@ -228,6 +243,14 @@ impl Blocks {
 }
 
 impl Blocks {
+    /// How large the next payload that was compressed may be, so that a few bytes cannot take much
+    /// memory.
+    fn room_to_inflate(&self) -> usize {
+        let most = self.stored.saturating_mul(MAX_INFLATION);
+        let most = most.saturating_add(MAX_INFLATED_BYTES);
+        most.saturating_sub(self.inflated).min(MAX_PAYLOAD_BYTES)
+    }
+
     /// Whether the payload of a block that was found whole is read again when its turn comes: the
     /// events of a file are not held.
     fn leaves(&self, header: &RawBlock, block: &Block) -> bool {
@@ -261,11 +284,13 @@ impl Block {
         Ok(payload)
     }
 
-    /// How far the block can be believed; a compressed payload is replaced by what it was made of.
+    /// How far the block can be believed; a compressed payload is replaced by what it was made of, for
+    /// which there are `room` bytes.
     fn judge(
         &mut self,
         header: &RawBlock,
         (seal, missing): (&[u8], usize),
+        room: usize,
         anomalies: &mut Anomalies,
     ) -> BlockState {
         let events = u64::from(header.events);
@@ -297,7 +322,7 @@ impl Block {
             return BlockState::Damaged;
         }
         if header.flags & flag::COMPRESSED != 0 {
-            let inflated = inflate(&self.payload, header.raw_length as usize);
+            let inflated = inflate(&self.payload, room.min(header.raw_length as usize));
             let whole = inflated.len() == header.raw_length as usize;
             self.payload = inflated;
             if !whole && missing == 0 {
@@ -315,9 +340,8 @@ impl Block {
     }
 }
 
-/// What `bytes` was compressed from, up to `length` bytes and the limit; less where it is damaged.
+/// What `bytes` was compressed from, up to a byte more than `length`; less where it is damaged.
 fn inflate(bytes: &[u8], length: usize) -> Vec<u8> {
-    let length = length.min(MAX_PAYLOAD_BYTES);
     let mut out = Vec::new();
     // One byte more than expected is enough to see that the length is wrong. An error leaves what
     // was inflated before it, which the caller finds too short.
