@@ -28,35 +28,31 @@ programs=$CARGO_TARGET_DIR/$host/release
 
 build() {
     # With --target the flags are for the crates and not for build scripts.
-    cargo build --manifest-path fuzz/Cargo.toml --release --target "$host" --bins
+    cargo build --manifest-path fuzz/Cargo.toml --release --target "$host" --bin go_trace --bin native_text --bin order_check
 }
 
 # Runs a slice of a target; what it found is in its folder, for the next one.
 run_slice() {
-    local target=$1 found=$work/$1
+    local target=$1 found=$work/$1 log=$work/$1.log
     mkdir -p "$found" "$work/bad"
-    "$programs/$target" "$found" "fuzz/corpus/$target" \
-        -max_total_time=$slice -timeout=10 -rss_limit_mb=256 -malloc_limit_mb=64 \
-        -artifact_prefix="$work/bad/$target-" -print_final_stats=1 >"$work/$target.log" 2>&1 || {
-        tail -n 40 "$work/$target.log"
+    {
+        time "$programs/$target" "$found" "fuzz/corpus/$target" -max_total_time=$slice -timeout=10 \
+            -rss_limit_mb=256 -malloc_limit_mb=64 -artifact_prefix="$work/bad/$target-" \
+            -print_final_stats=1 >"$log" 2>&1
+    } 2>"$work/time" || {
+        tail -n 40 "$log"
         return 1
     }
-    runs[$target]=$((runs[$target] + $(sed -n 's/^stat::number_of_executed_units: *//p' "$work/$target.log")))
-}
-
-# Processor seconds of all children so far.
-processor_seconds() {
-    times | awk 'NR == 2 { for (i = 1; i <= 2; i++) { split($i, t, /[ms]/); s += t[1] * 60 + t[2] } } END { print int(s) }'
+    runs[$target]=$((runs[$target] + $(sed -n 's/^stat::number_of_executed_units: *//p' "$log")))
+    spent=$((spent + $(awk '{ print int(1000 * ($1 + $2)) }' "$work/time")))
 }
 
 fuzz() {
-    local begin target spent=0
-    begin=$(processor_seconds)
+    local target spent=0 TIMEFORMAT='%U %S'
     for target in "${targets[@]}"; do runs[$target]=0; done
-    while [ "$spent" -lt "$wanted" ]; do
+    while [ "$spent" -lt $((wanted * 1000)) ]; do
         for target in "${targets[@]}"; do run_slice "$target"; done
-        spent=$(($(processor_seconds) - begin))
-        printf '%s s of processor time' "$spent"
+        printf '%s s of processor time' $((spent / 1000))
         for target in "${targets[@]}"; do printf ', %s: %s runs' "$target" "${runs[$target]}"; done
         printf '\n'
     done
