@@ -10,19 +10,37 @@ use gmp_trace::{Body, Error, Event, Options};
 
 use go_support::{drain, lenient, strict, trace};
 
-/// Traces that are small enough to be damaged at every byte.
-const SMALL: [&str; 4] = [
-    "go1.21-tasks",
-    "go1.22-hogs",
-    "go1.23-tasks",
-    "go1.27-tasks",
-];
+/// Traces that are small enough to be damaged at every byte: without optimization some, else all but
+/// the three largest.
+fn small() -> Vec<(String, Vec<u8>)> {
+    let (most, count) = if cfg!(debug_assertions) {
+        (5000, 5)
+    } else {
+        (20_000, 16)
+    };
+    let mut small = go_support::traces();
+    small.retain(|(_, bytes)| bytes.len() < most);
+    assert_eq!(small.len(), count);
+    small
+}
 
 /// More events than any damage of one byte can make of a small trace.
 const MANY_EVENTS: usize = 20_000;
 
-/// Reads `bytes` both ways; returns how many events the lenient reader gave.
+/// What reading a small trace may take, whatever is wrong with it.
+const MEMORY: u64 = 64 << 20;
+
+/// Reads `bytes` both ways, in bounded memory; returns how many events the lenient reader gave.
 fn read_both(bytes: &[u8], what: &str) -> usize {
+    let mut events = 0;
+    let memory = allocation_counter::measure(|| events = read_twice(bytes, what));
+    let whole = bytes.len() as u64;
+    let most = memory.bytes_max;
+    assert!((whole..MEMORY).contains(&most), "{what}: {most} bytes");
+    events
+}
+
+fn read_twice(bytes: &[u8], what: &str) -> usize {
     let strict_error = match strict(bytes) {
         Ok(mut reader) => drain(&mut reader).1,
         Err(error) => Some(error),
@@ -59,8 +77,7 @@ fn read_both(bytes: &[u8], what: &str) -> usize {
 #[test]
 fn cut_at_every_byte() {
     let mut checked = 0;
-    for name in SMALL {
-        let bytes = trace(name);
+    for (name, bytes) in small() {
         for end in 0..bytes.len() {
             read_both(&bytes[..end], &format!("{name} cut at {end}"));
             checked += 1;
@@ -72,8 +89,7 @@ fn cut_at_every_byte() {
 #[test]
 fn every_byte_damaged() {
     let mut checked = 0;
-    for name in SMALL {
-        let bytes = trace(name);
+    for (name, bytes) in small() {
         for place in 0..bytes.len() {
             let mut damaged = bytes.clone();
             // Another value each time, and never the same one.
@@ -160,6 +176,26 @@ fn by_generation(events: &[Event]) -> Vec<u64> {
 
 /// Events of one generation, as [`one_generation`] makes it, the beginning among them.
 const EVENTS: usize = 11;
+
+/// What a trace holds is that of one generation, and each different string and stack once.
+#[test]
+fn memory_does_not_grow_with_generations() {
+    let peak = |count: u64| {
+        let text: String = (1..=count)
+            .map(|number| one_generation(26, number, number * 1000))
+            .collect();
+        let bytes = from_text(&format!("Trace Go1.26\n{text}")).expect("a trace");
+        let mut given = 0;
+        let memory = allocation_counter::measure(|| {
+            let mut reader = Options::new().open_at(bytes).expect("a trace");
+            reader.for_each_event(|_, _| given += 1).expect("read");
+        });
+        assert_eq!(given, count * EVENTS as u64);
+        memory.bytes_max
+    };
+    let (few, many) = (peak(20), peak(1000));
+    assert!(many < few + 4096, "{few} bytes, {many}");
+}
 
 #[test]
 fn the_generations_before_a_cut_are_given_whole() {

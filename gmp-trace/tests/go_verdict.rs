@@ -3,77 +3,13 @@
 
 mod go_support;
 
+use gmp_trace::Body;
 use gmp_trace::anomaly::AnomalyKind;
 use gmp_trace::event::{GState, PState};
 use gmp_trace::go::text::from_text;
-use gmp_trace::id::{GId, MId, PId};
-use gmp_trace::{Body, Event};
 
+use go_support::made::{G1, NONE, P0, accepted, g, generation, one, parse, refused};
 use go_support::{drain, lenient, strict};
-
-/// No thread, no P.
-const NONE: u64 = u64::MAX;
-
-/// One generation: events of threads, and a clock.
-fn generation(number: u64, threads: &[(u64, &str)]) -> String {
-    let mut text = String::new();
-    for (m, events) in threads {
-        text += &format!(
-            "EventBatch gen={number} m={m} time={} size=?\n{events}\n",
-            number * 1000
-        );
-    }
-    text + &format!(
-        "EventBatch gen={number} m={NONE} time={} size=?\nFrequency freq=15625000\n",
-        number * 1000
-    )
-}
-
-/// A trace of Go 1.23 with one generation.
-fn one(threads: &[(u64, &str)]) -> Vec<u8> {
-    parse(&generation(1, threads))
-}
-
-fn parse(generations: &str) -> Vec<u8> {
-    from_text(&format!("Trace Go1.23\n{generations}")).expect("a trace")
-}
-
-/// Events of a trace that the strict reader accepts, the beginnings of generations left out.
-fn accepted(bytes: &[u8]) -> Vec<Event> {
-    let mut reader = strict(bytes).expect("a trace");
-    let (mut events, error) = drain(&mut reader);
-    assert!(error.is_none(), "{error:?}");
-    assert_eq!(drain(&mut lenient(bytes).expect("a trace")).0, events);
-    events.retain(|event| !matches!(event.body, Body::Sync { .. }));
-    events
-}
-
-/// What the strict reader says, and the lenient one counts.
-fn refused(bytes: &[u8]) -> (String, Vec<AnomalyKind>) {
-    let error = match strict(bytes) {
-        Ok(mut reader) => drain(&mut reader).1.expect("an error"),
-        Err(error) => error,
-    };
-    let kinds = match lenient(bytes) {
-        Ok(mut reader) => {
-            drain(&mut reader);
-            reader
-                .anomalies()
-                .iter()
-                .map(|anomaly| anomaly.kind)
-                .collect()
-        }
-        Err(_) => Vec::new(),
-    };
-    (error.to_string(), kinds)
-}
-
-const P0: &str = "ProcStatus dt=1 p=0 pstatus=1";
-const G1: &str = "GoStatus dt=1 g=1 m=0 gstatus=2";
-
-fn g(id: u64) -> GId {
-    GId::new(id).expect("a goroutine")
-}
 
 #[test]
 fn broken_traces_are_refused_in_the_words_of_their_fault() {
@@ -264,6 +200,21 @@ fn a_table_that_is_cut_is_told() {
 }
 
 #[test]
+fn a_generation_without_events_that_is_cut_is_no_loss() {
+    let table =
+        format!("EventBatch gen=1 m={NONE} time=1 size=?\nStrings\nString id=1\n\tdata=\"a\"\n");
+    let bytes = from_text(&format!("Trace Go1.26\n{table}")).expect("a trace");
+    assert_eq!(accepted(&bytes), []);
+    let mut reader = lenient(&bytes).expect("a trace");
+    assert_eq!(drain(&mut reader).0, []);
+    assert_eq!(reader.anomalies().count(AnomalyKind::Truncated), 1);
+    assert_eq!(reader.info().finished, Some(false));
+    let events = format!("{table}EventBatch gen=1 m=0 time=1 size=?\n{P0}\n");
+    let bytes = from_text(&format!("Trace Go1.26\n{events}")).expect("a trace");
+    assert!(refused(&bytes).0.contains("the end of the generation"));
+}
+
+#[test]
 fn odd_frames_are_accepted() {
     // A size that is written longer than it need be.
     let mut padded = from_text("Trace Go1.23").expect("a trace");
@@ -290,162 +241,11 @@ fn odd_frames_are_accepted() {
 }
 
 #[test]
-fn the_order_of_cause_is_that_of_the_sequence_numbers() {
-    // Thread 1 starts goroutine 2 at 20, thread 0 wakes it at 50 by another clock.
-    let first = format!("{P0}\n{G1}\nGoUnblock dt=48 g=2 g_seq=1 stack=0");
-    let second =
-        "ProcStatus dt=1 p=1 pstatus=1\nGoStatus dt=1 g=2 m=1 gstatus=4\nGoStart dt=18 g=2 g_seq=2";
-    let bytes = one(&[(0, &first), (1, second)]);
-    let events = accepted(&bytes);
-    let bodies: Vec<Body> = events.iter().skip(4).map(|event| event.body).collect();
-    assert_eq!(
-        bodies,
-        [
-            Body::GoReady {
-                goroutine: g(2),
-                by: None,
-                stack: None
-            },
-            Body::GoStart { found: None }
-        ]
-    );
-    assert!(events[4].time > events[5].time && events[4].order < events[5].order);
-    let mut reader = lenient(&bytes).expect("a trace");
-    drain(&mut reader);
-    let skew = reader
-        .anomalies()
-        .get(AnomalyKind::ClockSkew)
-        .expect("counted");
-    assert_eq!((skew.count, skew.amount), (1, 30 * 64));
-    // The context: a start shows the goroutine that starts.
-    assert_eq!(
-        (events[5].m, events[5].p, events[5].g),
-        (MId::new(1), PId::new(1), Some(g(2)))
-    );
-    assert_eq!(events[4].g, Some(g(1)));
-}
-
-#[test]
-fn sequence_numbers_belong_to_their_generation() {
-    // In generation 2 thread 1 starts goroutine 2 with number 2, which would follow the last one of
-    // generation 1 as well.
-    let first = generation(
-        1,
-        &[
-            (
-                0,
-                &format!("{P0}\n{G1}\nGoUnblock dt=1 g=2 g_seq=1 stack=0"),
-            ),
-            (1, "GoStatus dt=1 g=2 m=1 gstatus=4"),
-        ],
-    );
-    let second = generation(
-        2,
-        &[
-            (1, "ProcStatus dt=1 p=1 pstatus=1\nGoStart dt=1 g=2 g_seq=2"),
-            (
-                0,
-                &format!("{P0}\n{G1}\nGoStatus dt=50 g=2 m=0 gstatus=1\nGoStart dt=1 g=3 g_seq=1"),
-            ),
-        ],
-    );
-    let (error, kinds) = refused(&parse(&(first + &second)));
-    assert!(error.contains("all wait"), "{error}");
-    assert!(kinds.contains(&AnomalyKind::OrderForced));
-}
-
-#[test]
 fn the_fault_of_the_first_broken_generation_is_told() {
     let broken = |number| generation(number, &[(0, "GoStop dt=1 reason_string=0 stack=0")]);
     let text = broken(1) + &generation(2, &[(0, "ProcStatus dt=1 p=0 pstatus=99")]);
     let (error, _) = refused(&parse(&text));
     assert!(error.contains("thread with a P"), "{error}");
-}
-
-#[test]
-fn a_p_is_stolen_from_the_system_call_that_lost_it() {
-    // Thread 0 is in its second system call when thread 1 takes its P, and comes back without.
-    let first = format!(
-        "{P0}\n{G1}\nGoSyscallBegin dt=1 p_seq=1 stack=0\nGoSyscallEnd dt=1\n\
-         GoSyscallBegin dt=1 p_seq=2 stack=0\nGoSyscallEndBlocked dt=1"
-    );
-    let second = "ProcStatus dt=1 p=1 pstatus=1\nProcSteal dt=1 p=0 p_seq=3 m=0\nProcStop dt=1\nProcStart dt=1 p=0 p_seq=4";
-    let events = accepted(&one(&[(0, &first), (1, second)]));
-    let place = |wanted: fn(&Body) -> bool| {
-        events
-            .iter()
-            .position(|event| wanted(&event.body))
-            .expect("an event")
-    };
-    let steal = place(|body| {
-        matches!(
-            body,
-            Body::ProcSteal {
-                from_m: Some(_),
-                ..
-            }
-        )
-    });
-    assert!(steal < place(|body| matches!(body, Body::SyscallExitBlocked)));
-    assert!(place(|body| matches!(body, Body::SyscallExit)) < steal);
-    assert_eq!(events[steal].m, MId::new(1));
-    let blocked = &events[place(|body| matches!(body, Body::SyscallExitBlocked))];
-    assert_eq!((blocked.p, blocked.g), (None, Some(g(1))));
-    assert_eq!(events.len(), 10);
-}
-
-#[test]
-fn a_thread_of_c_begins_and_ends_in_a_system_call() {
-    // Its P is given up with its goroutine, and can be taken by others although the thread number is
-    // used again.
-    let first = "GoCreateSyscall dt=1 new_g=4\nProcStart dt=5 p=0 p_seq=1\n\
-                 GoSyscallEndBlocked dt=1\nGoStart dt=1 g=4 g_seq=1\n\
-                 GoSyscallBegin dt=1 p_seq=2 stack=0\nGoDestroySyscall dt=1\n\
-                 GoCreateSyscall dt=1 new_g=5\nGoDestroySyscall dt=1";
-    let second = "ProcStatus dt=1 p=0 pstatus=2\nProcStatus dt=1 p=1 pstatus=1\n\
-                  ProcSteal dt=50 p=0 p_seq=3 m=7";
-    let events = accepted(&one(&[(7, first), (1, second)]));
-    let created = events
-        .iter()
-        .position(|e| matches!(e.body, Body::GoCreate { .. }))
-        .expect("made");
-    assert!(matches!(
-        (events[created].body, events[created + 1].body),
-        (
-            Body::GoCreate { child, runnable: false, .. },
-            Body::GoStatus { goroutine, state: GState::Syscall, on_m: Some(_), .. }
-        ) if child == g(4) && goroutine == child
-    ));
-    let steals: Vec<_> = events
-        .iter()
-        .filter_map(|event| match event.body {
-            Body::ProcSteal { from_m, .. } => Some(from_m),
-            _ => None,
-        })
-        .collect();
-    assert_eq!(steals, [MId::new(7), None]);
-}
-
-#[test]
-fn a_switch_is_three_events() {
-    let events = format!(
-        "{P0}\n{G1}\nGoCreateBlocked dt=1 new_g=2 new_stack=0 stack=0\nGoSwitch dt=1 g=2 g_seq=1\n\
-         GoSwitchDestroy dt=1 g=1 g_seq=1"
-    );
-    let events = accepted(&one(&[(0, &events)]));
-    let names: Vec<&str> = events
-        .iter()
-        .skip(3)
-        .map(|event| match event.body {
-            Body::GoReady { .. } => "ready",
-            Body::GoPark { .. } => "park",
-            Body::GoExit { .. } => "exit",
-            Body::GoStart { .. } => "start",
-            _ => "other",
-        })
-        .collect();
-    assert_eq!(names, ["ready", "park", "start", "ready", "exit", "start"]);
-    assert_eq!((events[4].g, events[5].g), (Some(g(1)), Some(g(2))));
 }
 
 #[test]
@@ -580,33 +380,4 @@ fn unknown_experiments_are_counted_and_their_own_events_kept() {
             args: [5, 2, 6, 0]
         }
     );
-}
-
-#[test]
-fn many_threads_that_wait_for_one_goroutine_are_woken_in_turn() {
-    // A thousand threads, of which each starts the goroutine that the one before has made runnable,
-    // and all of whose clocks run backwards.
-    const THREADS: u64 = 1000;
-    let mut threads = vec![(NONE - 1, String::from("GoStatus dt=1 g=1 m=5 gstatus=1"))];
-    for m in 0..THREADS {
-        let late = 2 * (THREADS - m);
-        threads.push((
-            m,
-            format!(
-                "ProcStatus dt=1 p={m} pstatus=1\nGoStart dt={late} g=1 g_seq={}\n\
-                 GoStop dt=1 reason_string=0 stack=0",
-                m + 1
-            ),
-        ));
-    }
-    let threads: Vec<(u64, &str)> = threads
-        .iter()
-        .map(|(m, text)| (*m, text.as_str()))
-        .collect();
-    let events = accepted(&one(&threads));
-    let starts = events
-        .iter()
-        .filter(|event| matches!(event.body, Body::GoStart { .. }));
-    let by: Vec<u64> = starts.filter_map(|event| event.m.map(MId::get)).collect();
-    assert!(by.iter().copied().eq(0..THREADS), "{by:?}");
 }

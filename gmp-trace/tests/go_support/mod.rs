@@ -2,10 +2,12 @@
 
 #![allow(dead_code)] // each test uses a part of it
 
+pub(crate) mod made;
 pub(crate) mod oracle;
 pub(crate) mod shapes;
 pub(crate) mod summary;
 pub(crate) mod tool;
+pub(crate) mod written;
 
 use std::io::Cursor;
 use std::path::{Path, PathBuf};

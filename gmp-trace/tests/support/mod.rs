@@ -26,12 +26,24 @@ impl Read {
     }
 }
 
+/// What reading a small trace may take, whatever is wrong with it.
+const MEMORY: u64 = 64 << 20;
+
 /// Reads `bytes` to the end, lenient.
 pub(crate) fn read(bytes: &[u8]) -> Result<Read, Error> {
     read_with(bytes, Options::new())
 }
 
 pub(crate) fn read_with(bytes: &[u8], options: Options) -> Result<Read, Error> {
+    let mut read = None;
+    let memory = allocation_counter::measure(|| read = Some(read_all(bytes, options)));
+    let whole = bytes.len() as u64;
+    let most = memory.bytes_max;
+    assert!((whole..MEMORY).contains(&most), "{most} bytes for {whole}");
+    read.unwrap()
+}
+
+fn read_all(bytes: &[u8], options: Options) -> Result<Read, Error> {
     let mut reader = options.open(Cursor::new(bytes.to_vec()))?;
     let mut events = Vec::new();
     reader.for_each_event(|event, _| events.push(*event))?;
