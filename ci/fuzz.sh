@@ -62,7 +62,7 @@ keep() {
     local target
     for target in "${targets[@]}"; do
         mkdir -p "$work/$target.kept"
-        "$programs/$target" -merge=1 "$work/$target.kept" "fuzz/corpus/$target" "$work/$target" \
+        "$programs/$target" -set_cover_merge=1 "$work/$target.kept" "fuzz/corpus/$target" "$work/$target" \
             >"$work/$target.merge.log" 2>&1
         rm -rf "fuzz/corpus/$target"
         mv "$work/$target.kept" "fuzz/corpus/$target"
