@@ -551,6 +551,25 @@ mod played {
         assert_eq!(written.back.iter().filter(begins).count(), 1);
     }
 
+    /// Of this program a P is stolen late, and a status is told by a thread that should not have it any
+    /// more.
+    #[test]
+    fn all_but_ps_is_the_same_where_one_is_stolen_late() {
+        let config = Config {
+            goroutines: 13,
+            ms: 4,
+            ps: 2,
+            events: 628,
+            generations: 2,
+            skew: 3460,
+            ..Config::default()
+        };
+        let program = program(7_532_074_033_708_438_534, &config);
+        let mut written = write(&program.bytes, "a program");
+        assert!(is_stolen_late(&config, &written));
+        same_but_for_procs(&mut written, "a program with a late steal");
+    }
+
     #[test]
     fn go_opens_what_was_played() {
         let Some(tool) = tool::tool() else { return };
