@@ -19,6 +19,20 @@ pub(crate) enum Work {
         /// How many numbers the channel holds.
         capacity: u64,
     },
+    /// Numbers come from two channels in turn, to a select that also waits at a third; one operation is one
+    /// number.
+    Select,
+    /// Goroutines add to one number under a mutex; one operation is one addition.
+    Mutex {
+        /// How many goroutines.
+        goroutines: u64,
+    },
+    /// A Fibonacci number by recursion, each call of two on a goroutine of its own; one operation is one
+    /// goroutine.
+    Fib {
+        /// Which number.
+        n: u64,
+    },
     /// Clients send 64 bytes over TCP to a server in the same process and get them back; one operation is
     /// one round trip.
     Echo {
@@ -30,6 +44,16 @@ pub(crate) enum Work {
         /// How long each time, in microseconds.
         micros: u64,
     },
+}
+
+/// The Fibonacci number `n`.
+pub(crate) fn fib(n: u64) -> u64 {
+    (0..n).fold((0, 1), |(a, b), _| (b, a + b)).0
+}
+
+/// How many goroutines `Work::Fib` makes for one number.
+pub(crate) fn forks(n: u64) -> u64 {
+    fib(n + 1) - 1
 }
 
 impl Work {
@@ -44,7 +68,9 @@ impl Work {
             Work::Yield => Work::yielders(procs),
             Work::Spawn { batch } => batch,
             Work::Echo { connections } => connections,
-            Work::PingPong | Work::Buffered { .. } | Work::Sleep { .. } => 1,
+            Work::Mutex { goroutines } => goroutines,
+            Work::Fib { n } => forks(n),
+            Work::PingPong | Work::Buffered { .. } | Work::Select | Work::Sleep { .. } => 1,
         };
         operations.max(step) / step * step
     }
@@ -52,10 +78,13 @@ impl Work {
     /// The checksum that a complete run of `operations` reaches, and hardly any other run.
     pub(crate) fn expected_checksum(self, operations: u64) -> u64 {
         match self {
-            Work::Yield | Work::Spawn { .. } | Work::Sleep { .. } => operations,
+            Work::Yield | Work::Spawn { .. } | Work::Mutex { .. } | Work::Sleep { .. } => {
+                operations
+            }
+            Work::Fib { n } => operations / forks(n) * fib(n),
             // Each number comes back one larger: the sum of 1..=operations.
             Work::PingPong => operations * (operations + 1) / 2,
-            Work::Buffered { .. } => operations * (operations - 1) / 2,
+            Work::Buffered { .. } | Work::Select => operations * (operations - 1) / 2,
             // On each connection the numbers of its rounds, from 1 on.
             Work::Echo { connections } => {
                 let rounds = operations / connections;
@@ -169,6 +198,11 @@ pub(crate) const ROWS: &[Row] = &[
     Row { name: "pingpong-2p", title: "unbuffered channel round trip, two Ps", work: Work::PingPong, measure: ELAPSED, procs: 2, operations: 500_000 },
     Row { name: "buffered-1p", title: "channel with room for 128, an item, one P", work: Work::Buffered { capacity: 128 }, measure: ELAPSED, procs: 1, operations: 4_000_000 },
     Row { name: "buffered-2p", title: "channel with room for 128, an item, two Ps", work: Work::Buffered { capacity: 128 }, measure: ELAPSED, procs: 2, operations: 4_000_000 },
+    Row { name: "select-1p", title: "select of three channels, a value, one P", work: Work::Select, measure: ELAPSED, procs: 1, operations: 1_000_000 },
+    Row { name: "select-2p", title: "select of three channels, a value, two Ps", work: Work::Select, measure: ELAPSED, procs: 2, operations: 1_000_000 },
+    Row { name: "mutex-2p", title: "lock and unlock, 8 goroutines, two Ps", work: Work::Mutex { goroutines: 8 }, measure: ELAPSED, procs: 2, operations: 4_000_000 },
+    Row { name: "fib-1p", title: "fork-join fib(27), a fork, one P", work: Work::Fib { n: 27 }, measure: ELAPSED, procs: 1, operations: 317_810 },
+    Row { name: "fib-2p", title: "fork-join fib(27), a fork, two Ps", work: Work::Fib { n: 27 }, measure: ELAPSED, procs: 2, operations: 317_810 },
     Row { name: "echo-1000-2p", title: "TCP echo, 1000 connections, a round trip, two Ps", work: Work::Echo { connections: 1000 }, measure: ELAPSED, procs: 2, operations: 200_000 },
     Row { name: "sleep-100us-1p", title: "sleep of 100 µs, one P", work: Work::Sleep { micros: 100 }, measure: ELAPSED, procs: 1, operations: 5_000 },
     Row { name: "record-yield", title: "cost of recording, yield, one P", work: Work::Yield, measure: Measure::RecordingCost, procs: 1, operations: 1_000_000 },
@@ -230,6 +264,8 @@ mod tests {
         assert_eq!(Work::PingPong.expected_checksum(n), answers);
         let items: u64 = (0..n).sum();
         assert_eq!(Work::Buffered { capacity: 1 }.expected_checksum(n), items);
+        assert_eq!((fib(10), forks(10)), (55, 88));
+        assert_eq!(Work::Fib { n: 10 }.expected_checksum(2 * 88), 2 * 55);
     }
 
     #[test]

@@ -5,16 +5,18 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gmp_runtime::net::{TcpListener, TcpStream};
-use gmp_runtime::{JoinHandle, Runtime, channel, go, sleep, yield_now};
+use gmp_runtime::sync::Mutex;
+use gmp_runtime::{JoinHandle, Runtime, channel, go, select, sleep, yield_now};
 use gmp_trace::Body;
 use gmp_trace::anomaly::Severity;
 
 use super::{MESSAGE, number};
 use crate::outcome::Outcome;
-use crate::rows::Work;
+use crate::rows::{Work, forks};
 
 /// Runs `work` on `procs` Ps, from the main goroutine.
 pub(super) fn run(work: Work, procs: u64, operations: u64) -> Result<Outcome, String> {
@@ -28,6 +30,9 @@ pub(super) fn run(work: Work, procs: u64, operations: u64) -> Result<Outcome, St
         Work::Spawn { batch } => spawns(batch, operations),
         Work::PingPong => pingpong(operations),
         Work::Buffered { capacity } => buffered(capacity, operations),
+        Work::Select => selects(operations),
+        Work::Mutex { goroutines } => locks(goroutines, operations),
+        Work::Fib { n } => fibs(n, operations),
         Work::Echo { connections } => echo(connections, operations),
         Work::Sleep { micros } => sleeps(micros, operations),
     };
@@ -206,4 +211,66 @@ fn sleeps(micros: u64, operations: u64) -> Outcome {
         checksum += 1;
     }
     Outcome::since(started, operations, checksum)
+}
+
+fn selects(operations: u64) -> Outcome {
+    let ((even, evens), (odd, odds)) = (channel::<u64>(0), channel::<u64>(0));
+    let (quit, quits) = channel::<u64>(0);
+    let started = Instant::now();
+    let producer = go(move || {
+        for value in 0..operations {
+            let sender = if value % 2 == 0 { &even } else { &odd };
+            sender.send(value).expect("the receiver is gone");
+        }
+        quit.close();
+    });
+    let mut checksum = 0;
+    loop {
+        select! {
+            recv(evens) -> value => checksum += value.unwrap_or(0),
+            recv(odds) -> value => checksum += value.unwrap_or(0),
+            recv(quits) -> _ => break,
+        }
+    }
+    let result = Outcome::since(started, operations, checksum);
+    producer.join().expect("the producer panicked");
+    result
+}
+
+fn locks(goroutines: u64, operations: u64) -> Outcome {
+    let sum = Arc::new(Mutex::new(0));
+    let each = operations / goroutines;
+    let started = Instant::now();
+    let handles: Vec<_> = (0..goroutines)
+        .map(|_| {
+            let sum = Arc::clone(&sum);
+            go(move || {
+                for _ in 0..each {
+                    *sum.lock() += 1;
+                }
+            })
+        })
+        .collect();
+    for handle in handles {
+        handle
+            .join()
+            .expect("a goroutine of the benchmark panicked");
+    }
+    let checksum = *sum.lock();
+    Outcome::since(started, operations, checksum)
+}
+
+fn fibs(n: u64, operations: u64) -> Outcome {
+    let started = Instant::now();
+    let checksum = (0..operations / forks(n)).map(|_| fib(n)).sum();
+    Outcome::since(started, operations, checksum)
+}
+
+fn fib(n: u64) -> u64 {
+    if n < 2 {
+        return n;
+    }
+    let left = go(move || fib(n - 1));
+    let right = fib(n - 2);
+    left.join().expect("a goroutine of the benchmark panicked") + right
 }

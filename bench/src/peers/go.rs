@@ -35,6 +35,9 @@ impl Toolchain {
             Work::Spawn { batch } => ("spawn", batch),
             Work::PingPong => ("pingpong", 0),
             Work::Buffered { capacity } => ("bufchan", capacity),
+            Work::Select => ("select", 0),
+            Work::Mutex { goroutines } => ("mutex", goroutines),
+            Work::Fib { n } => ("fib", n),
             Work::Echo { connections } => ("echo", connections),
             Work::Sleep { micros } => ("sleep", micros),
         };

@@ -7,6 +7,7 @@ use ::may::go;
 use ::may::sync::mpsc;
 
 use crate::outcome::Outcome;
+use crate::peers::NO_PROGRAM;
 use crate::rows::Work;
 
 /// Runs `work` on `procs` workers, from a coroutine of its own.
@@ -18,7 +19,7 @@ pub(super) fn run(work: Work, procs: u64, operations: u64) -> Result<Outcome, St
         Work::Spawn { batch } => Ok(spawns(batch, operations)),
         Work::PingPong => Ok(pingpong(operations)),
         Work::Buffered { .. } => Ok(unbounded(operations)),
-        Work::Echo { .. } | Work::Sleep { .. } => Err("is not measured in this row".to_owned()),
+        _ => Err(NO_PROGRAM.to_owned()),
     });
     whole
         .join()

@@ -20,6 +20,9 @@ fn number(message: &[u8; MESSAGE]) -> u64 {
     u64::from_le_bytes(message[..8].try_into().expect("eight bytes"))
 }
 
+/// What a peer says of a row that it has no part in.
+const NO_PROGRAM: &str = "has no program for this row";
+
 /// A runtime of the comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Peer {
@@ -78,13 +81,18 @@ impl Peer {
     /// Whether this peer has something to measure in `row`.
     pub(crate) fn takes_part(self, row: &Row) -> bool {
         let timed = matches!(row.measure, Measure::Time { .. });
+        // The other works have the same shape in Go alone.
+        let has_program = !matches!(
+            row.work,
+            Work::Select | Work::Mutex { .. } | Work::Fib { .. }
+        );
         match self {
             Peer::Gmp => true,
             Peer::Go => row.measure != Measure::IdleTracer,
             // Its sockets and timers are not measured.
             Peer::May if matches!(row.work, Work::Echo { .. } | Work::Sleep { .. }) => false,
-            Peer::May | Peer::Tokio => timed,
-            Peer::TokioCurrentThread => timed && row.procs == 1,
+            Peer::May | Peer::Tokio => timed && has_program,
+            Peer::TokioCurrentThread => timed && has_program && row.procs == 1,
         }
     }
 

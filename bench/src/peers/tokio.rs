@@ -10,6 +10,7 @@ use ::tokio::task::{self, JoinHandle};
 
 use super::{MESSAGE, number};
 use crate::outcome::Outcome;
+use crate::peers::NO_PROGRAM;
 use crate::rows::Work;
 
 /// Which of tokio's schedulers runs the work.
@@ -30,18 +31,20 @@ pub(super) fn run(
 ) -> Result<Outcome, String> {
     let runtime = build(flavor, procs)?;
     let whole = runtime.spawn(async move {
-        match work {
+        Some(match work {
             Work::Yield => yields(Work::yielders(procs), operations).await,
             Work::Spawn { batch } => spawns(batch, operations).await,
             Work::PingPong => pingpong(operations).await,
             Work::Buffered { capacity } => buffered(capacity, operations).await,
             Work::Echo { connections } => echo(connections, operations).await,
             Work::Sleep { micros } => sleeps(micros, operations).await,
-        }
+            Work::Select | Work::Mutex { .. } | Work::Fib { .. } => return None,
+        })
     });
     runtime
         .block_on(whole)
-        .map_err(|error| format!("the work's task failed: {error}"))
+        .map_err(|error| format!("the work's task failed: {error}"))?
+        .ok_or_else(|| NO_PROGRAM.to_owned())
 }
 
 fn build(flavor: Flavor, procs: u64) -> Result<Runtime, String> {
