@@ -171,7 +171,7 @@ impl<T: Send> Channel<T> {
     /// Puts a receiver last in its queue.
     ///
     /// # Safety
-    /// The caller holds the lock; the waiter stays where it is until [`Channel::forget_locked`].
+    /// The caller holds the lock; the waiter stays where it is until [`Channel::forget`].
     #[inline(always)]
     pub(crate) unsafe fn queue_receiver_locked(&self, waiter: &Waiter<T>) {
         // SAFETY: the caller's contract.
@@ -201,13 +201,13 @@ impl<T: Send> Channel<T> {
         Some(unsafe { waiter.as_ref().close() })
     }
 
-    /// Takes a waiter out of its queue, if it is still there.
+    /// Takes a waiter out of its queue, if it is still there. Takes the lock.
     ///
     /// # Safety
-    /// The caller holds the lock; the waiter was put into a queue of this channel, that of senders if it
-    /// is `sending`.
-    pub(crate) unsafe fn forget_locked(&self, waiter: &Waiter<T>, sending: bool) {
-        // SAFETY: the caller's contract.
+    /// The waiter was put into a queue of this channel, that of senders if it is `sending`.
+    pub(crate) unsafe fn forget(&self, waiter: &Waiter<T>, sending: bool) {
+        self.lock.lock();
+        // SAFETY: the lock is held; the caller's contract.
         unsafe {
             let inner = self.inner();
             let queue = if sending {
@@ -217,6 +217,7 @@ impl<T: Send> Channel<T> {
             };
             queue.remove(waiter);
         }
+        self.unlock();
     }
 
     // ---- whole operations
@@ -385,10 +386,8 @@ struct Leaving<'a, T: Send> {
 impl<T: Send> Drop for Leaving<'_, T> {
     fn drop(&mut self) {
         // A thread that is no M may be giving the waiter its outcome right now.
-        self.channel.lock.lock();
-        // SAFETY: the lock is held.
-        unsafe { self.channel.forget_locked(self.waiter, self.sending) };
-        self.channel.unlock();
+        // SAFETY: it was put into that queue.
+        unsafe { self.channel.forget(self.waiter, self.sending) };
         let done = self.waiter.outcome() == Outcome::Done;
         if done != self.sending {
             // SAFETY: a receiver whose wait is done has a value; a sender whose is not still has its own.

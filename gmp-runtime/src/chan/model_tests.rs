@@ -141,7 +141,7 @@ impl World {
         ticket: &Ticket,
     ) -> Option<(usize, u32)> {
         let mut places = [MaybeUninit::uninit(), MaybeUninit::uninit()];
-        // SAFETY: as in `send`; the locks are taken in one order, and each waiter is forgotten below.
+        // SAFETY: as in `send`; the locks are taken in one order, and each waiter is out of its queue in the end.
         unsafe {
             channels.iter().for_each(|channel| channel.lock.lock());
             for (index, channel) in channels.iter().enumerate() {
@@ -161,11 +161,12 @@ impl World {
             self.begin_wait(number);
             channels.iter().for_each(|channel| channel.lock.unlock());
             self.wait(number);
-            channels.iter().for_each(|channel| channel.lock.lock());
-            for (channel, waiter) in channels.iter().zip(&waiters) {
-                channel.forget_locked(waiter, false);
+            // As in `select::any`: the first one was taken out by whoever woke this one.
+            for (index, (channel, waiter)) in channels.iter().zip(&waiters).enumerate() {
+                if index as u32 + 1 != ticket.winner() {
+                    channel.forget(waiter, false);
+                }
             }
-            channels.iter().for_each(|channel| channel.lock.unlock());
             let given = waiters
                 .each_ref()
                 .map(|waiter| waiter.outcome() == Outcome::Done);

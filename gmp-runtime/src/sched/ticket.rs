@@ -11,7 +11,8 @@ const PENDING: u32 = 0;
 pub(crate) const TIMER: u32 = u32::MAX;
 
 /// One wait for several things. It lives on the stack of the goroutine that waits; each thing refers to it
-/// under a lock of its own, and the goroutine takes every one of those locks before the ticket goes.
+/// under a lock of its own, and the goroutine takes every one of those locks before the ticket goes, but for that
+/// of the thing that came first: whoever did that has released it.
 #[derive(Debug)]
 pub(crate) struct Ticket {
     winner: AtomicU32,
@@ -41,7 +42,7 @@ impl Ticket {
 }
 
 /// What the post-switch action of a goroutine that waits for several things needs. On its stack, which it
-/// leaves again only after it has taken each of the locks.
+/// leaves again only after it has taken each of the locks, but for the one of whoever woke it.
 #[derive(Debug)]
 pub(crate) struct AnyWait {
     /// Locks that are held, each once, in the order in which they are released.

@@ -37,14 +37,18 @@ pub enum Until {
 #[track_caller]
 pub fn run(cases: &mut [&mut dyn Case], until: Until) -> Option<usize> {
     let me = current::goroutine();
-    let orders = Orders::new(cases, me);
+    // Filled where they are: they are too large to be moved.
+    let mut order = SmallVec::new();
+    let mut locks = SmallVec::new();
+    order_of_cases(&mut order, cases.len(), me);
+    order_of_locks(&mut locks, cases);
     let _section = critical::enter_to_wait_if(me);
-    lock_all(&orders.locks);
-    for &index in &orders.polls {
+    lock_all(&locks);
+    for &index in &order {
         // SAFETY: all locks are held.
         if let Some(woken) = unsafe { cases[index].try_now() } {
             let waking = woken.0.map(|g| Waking::new(me, g));
-            unlock_all(&orders.locks);
+            unlock_all(&locks);
             if let Some(waking) = waking {
                 waking.wake();
             }
@@ -52,15 +56,15 @@ pub fn run(cases: &mut [&mut dyn Case], until: Until) -> Option<usize> {
         }
     }
     if let Until::Now = until {
-        unlock_all(&orders.locks);
+        unlock_all(&locks);
         return None;
     }
     let Some(me) = me else {
-        unlock_all(&orders.locks);
+        unlock_all(&locks);
         this_goroutine();
         return None;
     };
-    wait(cases, &orders.locks, me, until, Location::caller())
+    wait(cases, &locks, me, until, Location::caller())
 }
 
 /// Waits for one of the cases; the locks are held.
@@ -90,12 +94,8 @@ fn wait(
         lock_count: locks.len(),
         alarm: alarm.as_mut().map_or(std::ptr::null_mut(), |alarm| alarm),
     };
-    let mut leaving = Leaving {
-        cases,
-        locks,
-        finished: false,
-    };
-    let reason = if leaving.cases.is_empty() && alarm.is_none() {
+    let mut leaving = Leaving(cases);
+    let reason = if leaving.0.is_empty() && alarm.is_none() {
         WaitReason::SelectNoCases
     } else {
         WaitReason::Select
@@ -106,81 +106,85 @@ fn wait(
         site,
     };
     park::park_for_any(me, wait, &any);
-    leaving.finish();
-    match ticket.winner() {
-        ticket::TIMER => None,
-        case => {
-            let index = case as usize - 1;
-            leaving.cases[index].keep();
-            Some(index)
-        }
+    let case = ticket.winner();
+    leaving.forget_all_but(case);
+    // They are forgotten already.
+    let cases = std::mem::take(&mut leaving.0);
+    if case == ticket::TIMER {
+        return None;
     }
+    let index = case as usize - 1;
+    cases[index].keep();
+    Some(index)
 }
 
 /// Takes the waiters out of the queues when the wait is over, also when the goroutine is unwound.
-struct Leaving<'a, 'b> {
-    cases: &'a mut [&'b mut dyn Case],
-    locks: &'a [*const Spin],
-    finished: bool,
-}
+struct Leaving<'a, 'b>(&'a mut [&'b mut dyn Case]);
 
 impl Leaving<'_, '_> {
-    fn finish(&mut self) {
-        self.finished = true;
-        lock_all(self.locks);
-        for case in self.cases.iter_mut() {
-            // SAFETY: all locks are held.
-            unsafe { case.forget() };
+    /// The one with the name `winner` was taken out by whoever woke this goroutine.
+    fn forget_all_but(&mut self, winner: u32) {
+        for (index, case) in self.0.iter_mut().enumerate() {
+            if index as u32 + 1 != winner {
+                case.forget();
+            }
         }
-        unlock_all(self.locks);
     }
 }
 
 impl Drop for Leaving<'_, '_> {
     fn drop(&mut self) {
-        if !self.finished {
-            self.finish();
+        self.forget_all_but(0);
+    }
+}
+
+/// The order in which cases are tried: a random one, each with the same probability (Fisher and Yates).
+fn order_of_cases(order: &mut SmallVec<[usize; FEW]>, cases: usize, me: Option<GRef>) {
+    order.extend(0..cases);
+    // A thread that runs no goroutine only tries; its first case comes first.
+    let Some(me) = me else { return };
+    let mut random = Random::new(me);
+    for last in (1..cases).rev() {
+        order.swap(last, random.below(last as u32 + 1) as usize);
+    }
+}
+
+/// The order in which channels are locked, each once, though it may be in several cases.
+fn order_of_locks(locks: &mut SmallVec<[*const Spin; FEW]>, cases: &[&mut dyn Case]) {
+    locks.extend(cases.iter().map(|case| case.lock().0.as_ptr().cast_const()));
+    locks.sort_unstable();
+    locks.dedup();
+}
+
+/// Small random numbers, several out of one.
+struct Random {
+    me: GRef,
+    bits: u32,
+    /// How many values `bits` may have.
+    values: u64,
+}
+
+impl Random {
+    fn new(me: GRef) -> Random {
+        Random {
+            me,
+            bits: 0,
+            values: 0,
         }
     }
-}
 
-/// The orders of a select: in which cases are tried, and in which channels are locked.
-struct Orders {
-    polls: SmallVec<[usize; FEW]>,
-    locks: SmallVec<[*const Spin; FEW]>,
-}
-
-impl Orders {
-    fn new(cases: &[&mut dyn Case], me: Option<GRef>) -> Orders {
-        let mut polls: SmallVec<[usize; FEW]> = (0..cases.len()).collect();
-        shuffle(&mut polls, me);
-        let mut locks: SmallVec<[*const Spin; FEW]> = cases
-            .iter()
-            .map(|case| case.lock().0.as_ptr().cast_const())
-            .collect();
-        locks.sort_unstable();
-        // A channel may be in several cases.
-        locks.dedup();
-        Orders { polls, locks }
+    /// A number below `limit`; each with the same probability, up to one part in 2¹⁶.
+    fn below(&mut self, limit: u32) -> u32 {
+        if self.values >> 16 < u64::from(limit) {
+            self.bits = park::random(self.me);
+            self.values = 1 << 32;
+        }
+        // The high half of the product is the number, and the low half what is left of the random bits.
+        let product = u64::from(self.bits) * u64::from(limit);
+        self.bits = product as u32;
+        self.values /= u64::from(limit);
+        (product >> 32) as u32
     }
-}
-
-/// A random order, every one with the same probability (Fisher and Yates).
-fn shuffle(polls: &mut [usize], me: Option<GRef>) {
-    for last in (1..polls.len()).rev() {
-        polls.swap(last, random_below(me, last as u32 + 1) as usize);
-    }
-}
-
-/// A random number below `limit`.
-fn random_below(me: Option<GRef>, limit: u32) -> u32 {
-    let random = match me {
-        Some(me) => park::random(me),
-        // A thread that runs no goroutine only tries; its first case comes first.
-        None => u32::MAX,
-    };
-    // The high half of the product is uniform up to one part in 2³²/limit.
-    ((u64::from(random) * u64::from(limit)) >> 32) as u32
 }
 
 fn lock_all(locks: &[*const Spin]) {

@@ -50,11 +50,8 @@ pub(crate) mod private {
         /// The lock is held; the case does not move before [`Steps::forget`].
         unsafe fn wait(&mut self, waiting: Waiting<'_>);
 
-        /// Takes the waiter out of the queue, if it is still there.
-        ///
-        /// # Safety
-        /// The lock is held.
-        unsafe fn forget(&mut self);
+        /// Takes the waiter out of the queue, if it is still there. Takes the lock.
+        fn forget(&mut self);
 
         /// The channel gave the wake to this case: keeps what came of it.
         fn keep(&mut self);
@@ -130,10 +127,10 @@ impl<T: Send> Steps for ReceiveCase<'_, T> {
         unsafe { self.channel.queue_receiver_locked(waiter) };
     }
 
-    unsafe fn forget(&mut self) {
+    fn forget(&mut self) {
         if let Some(waiter) = &self.waiter {
-            // SAFETY: the caller's contract.
-            unsafe { self.channel.forget_locked(waiter, false) };
+            // SAFETY: `wait` put it into that queue.
+            unsafe { self.channel.forget(waiter, false) };
         }
     }
 
@@ -237,10 +234,10 @@ impl<T: Send> Steps for SendCase<'_, T> {
         unsafe { self.channel.queue_sender_locked(waiter) };
     }
 
-    unsafe fn forget(&mut self) {
+    fn forget(&mut self) {
         if let Some(waiter) = &self.waiter {
-            // SAFETY: the caller's contract.
-            unsafe { self.channel.forget_locked(waiter, true) };
+            // SAFETY: `wait` put it into that queue.
+            unsafe { self.channel.forget(waiter, true) };
         }
     }
 
