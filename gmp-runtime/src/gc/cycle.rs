@@ -37,8 +37,10 @@ pub(crate) struct Collection {
     /// Goroutines that wait for a cycle, and one more while a cycle runs.
     pending: AtomicU32,
     stats: SpinLock<Stats>,
-    /// When the monitor wakes the thread next, to look whether a cycle is due.
-    next_look: AtomicU64,
+    /// When the monitor woke the thread last, to look whether a cycle is due, and the turns of all Ps then. The
+    /// monitor's.
+    last_look: AtomicU64,
+    turns: AtomicU32,
     /// Whether ClaimFence is there: else pages of goroutines stay.
     can_claim: bool,
     /// Before the start: by how much stacks may grow.
@@ -54,7 +56,8 @@ impl Collection {
             waiting: SpinLock::new(Rank::Cycle, GList::new()),
             pending: AtomicU32::new(0),
             stats: SpinLock::new(Rank::Cycle, Stats::default()),
-            next_look: AtomicU64::new(0),
+            last_look: AtomicU64::new(0),
+            turns: AtomicU32::new(0),
             can_claim: fences.are_asymmetric(),
             goal: Goal::default(),
             prints: false,
@@ -68,12 +71,26 @@ impl Collection {
         futex::wake(&self.word, 1);
     }
 
-    /// Has the thread look from time to time whether a cycle is due. For the monitor, at each round.
-    pub(crate) fn poll(&self, now: u64) {
-        // ordering: Relaxed, both: only the monitor uses it.
-        if self.goal.is_set() && now >= self.next_look.load(Ordering::Relaxed) {
+    /// Has the thread look from time to time whether a cycle is due; rarely, if next to nothing ran since: `turns`
+    /// counts the turns of all Ps. For the monitor, at each round.
+    pub(crate) fn poll(&self, now: u64, turns: u32) {
+        if !self.goal.is_set() {
+            return;
+        }
+        // ordering: Relaxed, all of them: only the monitor uses these.
+        let since = now - self.last_look.load(Ordering::Relaxed);
+        // ordering: as above.
+        let ran = turns.wrapping_sub(self.turns.load(Ordering::Relaxed));
+        let pause = if ran < pace::FEW_TURNS {
+            pace::LONG_LOOK_NS
+        } else {
+            pace::LOOK_NS
+        };
+        if since >= pause {
             // ordering: as above.
-            self.next_look.store(now + pace::LOOK_NS, Ordering::Relaxed);
+            self.last_look.store(now, Ordering::Relaxed);
+            // ordering: as above.
+            self.turns.store(turns, Ordering::Relaxed);
             self.wake();
         }
     }

@@ -25,6 +25,12 @@ const PERIOD_NS: u64 = if cfg!(test) {
 /// How often the memory of the process is looked at.
 pub(super) const LOOK_NS: u64 = if cfg!(test) { 5_000_000 } else { 100_000_000 };
 
+/// The same if the Ps had fewer turns than [`FEW_TURNS`] since the last look.
+pub(super) const LONG_LOOK_NS: u64 = 10 * LOOK_NS;
+
+/// So few turns hardly need memory, and a look costs as much as they do.
+pub(super) const FEW_TURNS: u32 = 32;
+
 /// By how much stacks may grow before a cycle: `None` for ever.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Goal {

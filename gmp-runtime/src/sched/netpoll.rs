@@ -173,13 +173,13 @@ pub(crate) fn monitor_interval(sched: &Sched) -> u64 {
     }
 }
 
-/// Takes the events that are there, if nobody did for a while; the goroutines are on the global queue. Whether
-/// there were any. On the monitor's thread.
-pub(crate) fn poll_from_monitor(sched: &Sched, now: u64) -> bool {
+/// Takes the events that are there, if nobody did for a while; the goroutines are on the global queue. On the
+/// monitor's thread.
+pub(crate) fn poll_from_monitor(sched: &Sched, now: u64) {
     let netpoll = &sched.netpoll;
     let is_due = netpoll.since_last(now) >= monitor_interval(sched);
     if !netpoll.has_waiters() || !is_due || !netpoll.begin() {
-        return false;
+        return;
     }
     let mut ready = netpoll.take_ready(Some(0));
     netpoll.end();
@@ -190,7 +190,6 @@ pub(crate) fn poll_from_monitor(sched: &Sched, now: u64) -> bool {
     if found {
         sched.wake_p_if_needed();
     }
-    found
 }
 
 /// Puts goroutines that [`Netpoll::wait`] woke on the queue of `m`'s P.

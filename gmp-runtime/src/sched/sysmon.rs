@@ -6,11 +6,12 @@
 //! prints schedtrace lines.
 //!
 //! Its pace is Go's (`sysmon`): 20 µs between rounds; after 50 rounds in a row in which there was nothing to
-//! do, twice as long each time, 10 ms at most. When all Ps are idle and none has run anything for a whole round
-//! at the slowest pace, it sleeps until a P leaves the idle list ([`Sysmon::p_left_idle`]). Go sleeps as soon as
-//! it sees all Ps idle, and is woken more often for it; and begins with 50 fast rounds each time it is woken,
-//! which in a program that runs something now and then would be most of what it uses. Here only rounds in
-//! which there was something to do are followed by so many.
+//! do, twice as long each time, 10 ms at most. While all Ps are idle it is eight times as long each time, and when
+//! none has run anything for a whole round at the slowest pace, it sleeps until a P leaves the idle list
+//! ([`Sysmon::p_left_idle`]). Go sleeps as soon as it sees all Ps idle, and is woken more often for it; and begins
+//! with 50 fast rounds each time it is woken, which in a program that runs something now and then would be most of
+//! what it uses. Here only rounds in which it took a P are followed by so many; the network, which it looks at by
+//! the clock, is no reason for its fast rounds, in which it would take a tenth of a processor.
 //!
 //! It does not allocate after its start, and holds no lock of the scheduler while it prints.
 
@@ -40,6 +41,9 @@ const ROUNDS_AT_SHORTEST: u32 = 50;
 
 /// So many of them come after it was woken.
 const ROUNDS_AFTER_WAKE: u32 = 2;
+
+/// How much longer each delay is than the last one while all Ps are idle.
+const FACTOR_WHILE_IDLE: u64 = 8;
 
 /// How long it sleeps at most while every P is idle: a back-stop.
 const DEEP_SLEEP_NS: u64 = 60_000_000_000;
@@ -155,16 +159,19 @@ impl Pace {
         }
     }
 
-    /// After a round: the delay before the next one.
-    fn next(&mut self, did_something: bool) -> u64 {
+    /// After a round: the delay before the next one. `all_idle`: no P runs anything.
+    fn next(&mut self, did_something: bool, all_idle: bool) -> u64 {
         if did_something {
             *self = Pace::new();
-        } else {
-            self.idle_rounds += 1;
-            if self.idle_rounds > ROUNDS_AT_SHORTEST {
-                self.delay = (self.delay * 2).min(LONGEST_DELAY_NS);
-            }
+            return self.delay;
         }
+        self.idle_rounds += 1;
+        let factor = match all_idle {
+            true => FACTOR_WHILE_IDLE,
+            false if self.idle_rounds > ROUNDS_AT_SHORTEST => 2,
+            false => 1,
+        };
+        self.delay = (self.delay * factor).min(LONGEST_DELAY_NS);
         self.delay
     }
 
@@ -194,18 +201,19 @@ pub(crate) fn run(sched: &Sched, schedtrace_ms: Option<u64>, detail: bool) {
         sched.clock.keep(now);
         let took = syscall::take_from_long_calls(sched, now);
         retry_wake(sched);
-        sched.collection.poll(now);
-        let polled = netpoll::poll_from_monitor(sched, now);
+        let before = std::mem::replace(&mut ticks, ticks_of_all(sched));
+        sched.collection.poll(now, ticks);
+        netpoll::poll_from_monitor(sched, now);
         let next_look = preempt::look(sched, &mut watch, now);
+        let all_idle = all_are_idle(sched);
         let mut delay = pace
-            .next(took || polled)
+            .next(took, all_idle)
             .min(netpoll::monitor_interval(sched))
             .min(next_look);
         if let Some(lines) = &mut lines {
             delay = delay.min(lines.print_if_due(sched, now));
         }
-        let before = std::mem::replace(&mut ticks, ticks_of_all(sched));
-        if lines.is_none() && pace.is_slowest() && ticks == before && may_sleep_deeply(sched) {
+        if lines.is_none() && all_idle && pace.is_slowest() && ticks == before {
             sysmon.sleep_deeply(sched, seen);
             pace = Pace::woken();
         } else if sysmon.sleep(seen, delay) {
@@ -222,7 +230,7 @@ fn retry_wake(sched: &Sched) {
 }
 
 /// Whether all Ps are idle, and there is nothing to come back for.
-fn may_sleep_deeply(sched: &Sched) -> bool {
+fn all_are_idle(sched: &Sched) -> bool {
     sched.idle.idle_ps() == sched.proc_count() && !sched.work_waits()
 }
 
@@ -370,16 +378,28 @@ mod tests {
     fn the_pace_is_gos() {
         let mut pace = Pace::new();
         for round in 0..50 {
-            assert_eq!(pace.next(false), 20_000, "round {round}");
+            assert_eq!(pace.next(false, false), 20_000, "round {round}");
         }
-        let slower: Vec<u64> = (0..10).map(|_| pace.next(false)).collect();
+        let slower: Vec<u64> = (0..10).map(|_| pace.next(false, false)).collect();
         assert_eq!(slower[..3], [40_000, 80_000, 160_000]);
         assert_eq!(slower[8..], [10_000_000, 10_000_000]);
         assert!(pace.is_slowest());
-        assert_eq!(pace.next(true), 20_000);
-        assert_eq!(pace.next(false), 20_000);
+        assert_eq!(pace.next(true, false), 20_000);
+        assert_eq!(pace.next(false, false), 20_000);
         let mut woken = Pace::woken();
-        let delays: Vec<u64> = (0..4).map(|_| woken.next(false)).collect();
+        let delays: Vec<u64> = (0..4).map(|_| woken.next(false, false)).collect();
         assert_eq!(delays, [20_000, 20_000, 40_000, 80_000]);
+    }
+
+    #[test]
+    fn a_program_that_runs_something_now_and_then_has_few_rounds_for_it() {
+        let mut woken = Pace::woken();
+        assert_eq!(woken.next(false, false), 20_000);
+        let mut rounds = 0;
+        while !woken.is_slowest() {
+            woken.next(false, true);
+            rounds += 1;
+        }
+        assert_eq!(rounds, 3);
     }
 }
