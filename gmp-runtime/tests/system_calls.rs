@@ -9,7 +9,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::fd::FromRawFd;
 use std::panic;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -470,4 +470,41 @@ fn files_are_stds() {
             assert_eq!(same.into_std().metadata().unwrap().len(), 1);
         });
     }
+}
+
+/// Closing a connection that lingers waits until the other side has taken what was sent.
+#[test]
+fn closing_a_file_leaves_the_p_to_others() {
+    const NAME: &str = "closing_a_file_leaves_the_p_to_others";
+    if child_case().is_none() {
+        // Preemption would help, too.
+        succeed(child(NAME, "lingers").env("GMPDEBUG", "asyncpreemptoff=1"));
+        return;
+    }
+    run(1, || {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut ours = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut theirs, _) = listener.accept().unwrap();
+        socket2::SockRef::from(&ours)
+            .set_linger(Some(Duration::from_secs(5)))
+            .unwrap();
+        ours.set_nonblocking(true).unwrap();
+        let mut sent = 0;
+        while let Ok(length) = ours.write(&[1; 65_536]) {
+            sent += length;
+        }
+        ours.set_nonblocking(false).unwrap();
+        let file = fs::File::from(std::os::fd::OwnedFd::from(ours));
+        let began = Arc::new(AtomicBool::new(false));
+        let begins = Arc::clone(&began);
+        let reader = go(move || {
+            begins.store(true, SeqCst);
+            let mut received = Vec::new();
+            blocking(|| theirs.read_to_end(&mut received)).unwrap();
+            received.len()
+        });
+        drop(file);
+        assert!(began.load(SeqCst));
+        assert_eq!(reader.join().unwrap(), sent);
+    });
 }

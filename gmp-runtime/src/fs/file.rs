@@ -4,18 +4,21 @@ use std::fs::{Metadata, Permissions};
 use std::io::{self, IoSlice, IoSliceMut, Read, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::fs::FileExt;
+use std::panic::Location;
 use std::path::Path;
 
 use super::{OpenOptions, call};
+use crate::sched::syscall;
 
 /// An open file: [`std::fs::File`], each of whose calls blocks the goroutine and its thread, and not the P.
 ///
 /// Reading, writing and seeking are [`Read`], [`Write`] and [`Seek`], of a file and of a reference to one. Closing
-/// it, when it is dropped, is not announced to the scheduler: call [`File::sync_all`] before, where that can take
-/// long.
+/// it, when it is dropped, is such a call too, so the goroutine may be on another thread afterwards; but not where
+/// it unwinds.
 #[derive(Debug)]
 pub struct File {
-    file: std::fs::File,
+    /// There until it is dropped, or given away.
+    file: Option<std::fs::File>,
 }
 
 impl File {
@@ -50,7 +53,7 @@ impl File {
     /// As [`std::fs::File::sync_all`].
     #[track_caller]
     pub fn sync_all(&self) -> io::Result<()> {
-        call(|| self.file.sync_all())
+        call(|| self.std().sync_all())
     }
 
     /// Sees to it that the contents are on the disk.
@@ -59,7 +62,7 @@ impl File {
     /// As [`std::fs::File::sync_data`].
     #[track_caller]
     pub fn sync_data(&self) -> io::Result<()> {
-        call(|| self.file.sync_data())
+        call(|| self.std().sync_data())
     }
 
     /// Cuts it off, or extends it by zeros.
@@ -68,7 +71,7 @@ impl File {
     /// As [`std::fs::File::set_len`].
     #[track_caller]
     pub fn set_len(&self, size: u64) -> io::Result<()> {
-        call(|| self.file.set_len(size))
+        call(|| self.std().set_len(size))
     }
 
     /// What is known of it.
@@ -77,7 +80,7 @@ impl File {
     /// As [`std::fs::File::metadata`].
     #[track_caller]
     pub fn metadata(&self) -> io::Result<Metadata> {
-        call(|| self.file.metadata())
+        call(|| self.std().metadata())
     }
 
     /// Another descriptor of the same file, with the same position.
@@ -86,7 +89,7 @@ impl File {
     /// As [`std::fs::File::try_clone`].
     #[track_caller]
     pub fn try_clone(&self) -> io::Result<File> {
-        call(|| self.file.try_clone()).map(File::from)
+        call(|| self.std().try_clone()).map(File::from)
     }
 
     /// Changes its permissions.
@@ -95,7 +98,7 @@ impl File {
     /// As [`std::fs::File::set_permissions`].
     #[track_caller]
     pub fn set_permissions(&self, permissions: Permissions) -> io::Result<()> {
-        call(|| self.file.set_permissions(permissions.clone()))
+        call(|| self.std().set_permissions(permissions.clone()))
     }
 
     /// Reads at `offset`, without its position: how many bytes.
@@ -104,7 +107,7 @@ impl File {
     /// As [`FileExt::read_at`].
     #[track_caller]
     pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        call(|| self.file.read_at(buffer, offset))
+        call(|| self.std().read_at(buffer, offset))
     }
 
     /// Writes at `offset`, without its position: how many bytes.
@@ -113,24 +116,49 @@ impl File {
     /// As [`FileExt::write_at`].
     #[track_caller]
     pub fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
-        call(|| self.file.write_at(bytes, offset))
+        call(|| self.std().write_at(bytes, offset))
     }
 
     /// std's file.
-    pub fn into_std(self) -> std::fs::File {
-        self.file
+    pub fn into_std(mut self) -> std::fs::File {
+        match self.file.take() {
+            Some(file) => file,
+            None => gone(),
+        }
+    }
+
+    fn std(&self) -> &std::fs::File {
+        match &self.file {
+            Some(file) => file,
+            None => gone(),
+        }
+    }
+}
+
+#[cold]
+fn gone() -> ! {
+    unreachable!("a file is there until it is dropped")
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        let Some(file) = self.file.take() else { return };
+        // One that unwinds stays on its thread, which counts panics.
+        if !std::thread::panicking() {
+            syscall::blocking(Location::caller(), || drop(file));
+        }
     }
 }
 
 impl From<std::fs::File> for File {
     fn from(file: std::fs::File) -> File {
-        File { file }
+        File { file: Some(file) }
     }
 }
 
 impl From<File> for OwnedFd {
     fn from(file: File) -> OwnedFd {
-        file.file.into()
+        file.into_std().into()
     }
 }
 
@@ -142,47 +170,47 @@ impl From<OwnedFd> for File {
 
 impl AsFd for File {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
+        self.std().as_fd()
     }
 }
 
 impl AsRawFd for File {
     fn as_raw_fd(&self) -> RawFd {
-        self.file.as_raw_fd()
+        self.std().as_raw_fd()
     }
 }
 
 impl Read for &File {
     #[track_caller]
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        call(|| (&self.file).read(buffer))
+        call(|| self.std().read(buffer))
     }
 
     #[track_caller]
     fn read_vectored(&mut self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        call(|| (&self.file).read_vectored(buffers))
+        call(|| self.std().read_vectored(buffers))
     }
 
     #[track_caller]
     fn read_to_end(&mut self, bytes: &mut Vec<u8>) -> io::Result<usize> {
-        call(|| (&self.file).read_to_end(bytes))
+        call(|| self.std().read_to_end(bytes))
     }
 
     #[track_caller]
     fn read_to_string(&mut self, text: &mut String) -> io::Result<usize> {
-        call(|| (&self.file).read_to_string(text))
+        call(|| self.std().read_to_string(text))
     }
 }
 
 impl Write for &File {
     #[track_caller]
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        call(|| (&self.file).write(bytes))
+        call(|| self.std().write(bytes))
     }
 
     #[track_caller]
     fn write_vectored(&mut self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
-        call(|| (&self.file).write_vectored(buffers))
+        call(|| self.std().write_vectored(buffers))
     }
 
     /// Does nothing: there is no buffer.
@@ -194,7 +222,7 @@ impl Write for &File {
 impl Seek for &File {
     #[track_caller]
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        call(|| (&self.file).seek(to))
+        call(|| self.std().seek(to))
     }
 }
 
