@@ -49,7 +49,7 @@ fn one() {
     );
 }
 
-/// Many sleep until moments between half a second and a second from now; prints the latest.
+/// Many sleep until moments of half a second, which begins when all of them can sleep; prints the latest.
 fn many() {
     let (latest, sum) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let start = Instant::now();
@@ -57,7 +57,7 @@ fn many() {
         .map(|number| {
             let (latest, sum) = (Arc::clone(&latest), Arc::clone(&sum));
             go(move || {
-                let until = start + Duration::from_micros(500_000 + number * 7_919 % 500_000);
+                let until = start + Duration::from_micros(2_000_000 + number * 7_919 % 500_000);
                 sleep(until.saturating_duration_since(Instant::now()));
                 let late = until.elapsed().as_nanos() as u64;
                 latest.fetch_max(late, Ordering::Relaxed);

@@ -243,6 +243,7 @@ impl<T> JoinHandle<T> {
     /// # Errors
     /// The payload of the panic that ended the goroutine.
     #[track_caller]
+    #[inline]
     pub fn join(self) -> thread::Result<T> {
         if !self.is_finished() {
             match current::goroutine() {
@@ -259,6 +260,7 @@ impl<T> JoinHandle<T> {
     }
 
     /// Whether the goroutine has ended. Does not block.
+    #[inline]
     pub fn is_finished(&self) -> bool {
         life::has_ended(self.g)
     }

@@ -480,6 +480,7 @@ pub(crate) fn detach(g: GRef) {
 // ---- the handle's side
 
 /// Whether `g` has ended. For its handle.
+#[inline]
 pub(crate) fn has_ended(g: GRef) -> bool {
     // ordering: Acquire; pairs with the AcqRel in `end`.
     g.join.load(Ordering::Acquire) & ENDED != 0
