@@ -48,6 +48,7 @@ impl Tournament {
     }
 
     /// The earliest time of all; [`ABSENT`] where nobody takes part.
+    #[cfg(any(test, feature = "go"))]
     #[inline(always)]
     pub(crate) fn first_time(&self) -> u64 {
         self.nodes[1].0
