@@ -5,6 +5,7 @@
 mod common;
 
 use std::hint::black_box;
+use std::mem::MaybeUninit;
 use std::process::Output;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
@@ -207,6 +208,74 @@ fn memory_that_waiting_goroutines_do_not_use_is_given_back_and_no_byte_is_lost()
         for handle in handles {
             handle.join().unwrap();
         }
+    });
+}
+
+/// Writes into each of the pages that a goroutine of the test below uses, and looks a little later whether it is
+/// still there: how many words are gone.
+#[inline(never)]
+fn touch(seed: u64) -> usize {
+    const WORDS: usize = PAGE / 8;
+    let mut frame = [const { MaybeUninit::<u64>::uninit() }; DEEP / 8];
+    for (page, words) in frame.chunks_mut(WORDS).enumerate() {
+        words[0].write(seed + page as u64);
+    }
+    black_box(&mut frame);
+    for _ in 0..100 {
+        std::hint::spin_loop();
+    }
+    // SAFETY: the first word of each chunk was written.
+    let is_there = |(page, words): (usize, &[MaybeUninit<u64>])| unsafe {
+        words[0].assume_init() == seed + page as u64
+    };
+    let pages = frame.chunks(WORDS).enumerate();
+    DEEP / PAGE - pages.filter(|&page| is_there(page)).count()
+}
+
+/// A goroutine that is woken while its pages are being dropped does not run on them. Few goroutines, each of which is
+/// woken again soon after it has begun to wait, so that cycles meet that moment.
+#[test]
+fn goroutines_that_are_woken_during_a_cycle_keep_what_they_write() {
+    const CYCLES: u64 = 10_000;
+    run(2, || {
+        let stop = Arc::new(AtomicBool::new(false));
+        let workers: Vec<_> = (0..4)
+            .map(|_| {
+                let stop = Arc::clone(&stop);
+                go(move || {
+                    let (mut turns, mut lost) = (0, 0);
+                    while !stop.load(SeqCst) {
+                        park();
+                        turns += 1;
+                        lost += touch(turns);
+                    }
+                    (turns, lost)
+                })
+            })
+            .collect();
+        let sleepers: Vec<_> = workers.iter().map(|worker| worker.goroutine()).collect();
+        let stops = Arc::clone(&stop);
+        let waker = go(move || {
+            while !stops.load(SeqCst) {
+                for sleeper in &sleepers {
+                    sleeper.unpark();
+                    yield_now();
+                }
+            }
+            sleepers.iter().for_each(Goroutine::unpark);
+        });
+        let before = gc::stats();
+        for _ in 0..CYCLES {
+            gmp_runtime::gc();
+        }
+        let after = gc::stats();
+        stop.store(true, SeqCst);
+        waker.join().unwrap();
+        for worker in workers {
+            let (turns, lost) = worker.join().unwrap();
+            assert!(turns > 1 && lost == 0, "{lost} words lost in {turns} turns");
+        }
+        assert!(after.stacks - before.stacks > CYCLES / 10, "{after:?}");
     });
 }
 
