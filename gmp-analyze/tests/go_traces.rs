@@ -6,6 +6,7 @@ mod common;
 use common::Partitions;
 use gmp_analyze::analysis::collect::Collector;
 use gmp_analyze::analysis::goroutines::Life;
+use gmp_analyze::analysis::names::BEFORE_TRACE;
 use gmp_analyze::machine::{GoroutineSpan, GoroutineState as State, Sink};
 use gmp_analyze::{input, session};
 use gmp_trace::id::GId;
@@ -13,6 +14,7 @@ use gmp_trace::time::Nanos;
 use serde_json::Value;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// Figures in which Go's summary differs from ours, with the reason.
 const DIFFERENT: &[(&str, u64, &str)] = &[
@@ -63,9 +65,27 @@ fn field(life: &Life, name: &str) -> i64 {
     }
 }
 
+/// What the command prints of each goroutine, by number.
+fn reported(path: &Path) -> HashMap<u64, Value> {
+    let output = Command::new(env!("CARGO_BIN_EXE_gmp-analyze"))
+        .args(["report", "--json", "--goroutines"])
+        .arg(path)
+        .output()
+        .expect("the program runs");
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let goroutines = report["goroutines"].as_array().expect("a list");
+    let by_id = |goroutine: &Value| {
+        (
+            goroutine["id"].as_u64().expect("a number"),
+            goroutine.clone(),
+        )
+    };
+    goroutines.iter().map(by_id).collect()
+}
+
 #[test]
 fn states_are_what_go_says() {
-    let (mut compared, mut excepted) = (0, 0);
+    let (mut compared, mut excepted, mut reasons) = (0, 0, 0);
     for path in traces() {
         let name = path
             .file_stem()
@@ -89,9 +109,17 @@ fn states_are_what_go_says() {
             .collect();
         let goroutines = expected["goroutines"].as_array().expect("a list");
         assert_eq!(by_id.len(), goroutines.len(), "{name}");
+        let reported = reported(&path);
+        assert_eq!(reported.len(), goroutines.len(), "{name}");
         for goroutine in goroutines {
             let id = goroutine["id"].as_u64().expect("a number");
             let life = by_id[&id];
+            let printed = &reported[&id];
+            let start = match goroutine["name"].as_str() {
+                Some("") => BEFORE_TRACE,
+                start => start.expect("a name"),
+            };
+            assert_eq!(printed["name"], start, "{name} G{id}");
             // One for each end of a span, and Go's last event.
             let allowed = 2 * counts.0[&life.goroutine] + 2;
             for figure in [
@@ -101,6 +129,11 @@ fn states_are_what_go_says() {
                 "syscall_block_ns",
                 "total_ns",
             ] {
+                assert_eq!(
+                    printed[figure].as_i64(),
+                    Some(field(life, figure)),
+                    "{name} G{id} {figure}"
+                );
                 if DIFFERENT.contains(&(name.as_str(), id, figure)) {
                     excepted += 1;
                     continue;
@@ -118,6 +151,17 @@ fn states_are_what_go_says() {
             let blocked = goroutine["block_ns_by_reason"]
                 .as_object()
                 .expect("an object");
+            let printed = &printed["block_ns_by_reason"];
+            for (reason, theirs) in blocked {
+                let word = if reason.is_empty() { "waiting" } else { reason };
+                let (theirs, ours) = (theirs.as_i64(), printed[word].as_i64());
+                let differ = theirs.unwrap_or(0) - ours.unwrap_or(0);
+                assert!(
+                    differ.abs() <= allowed,
+                    "{name} G{id} {reason:?}: Go says {theirs:?}, we say {ours:?}"
+                );
+                reasons += 1;
+            }
             let theirs: i64 = blocked.values().filter_map(Value::as_i64).sum();
             let waits: Nanos = life
                 .waits
@@ -130,5 +174,5 @@ fn states_are_what_go_says() {
         }
     }
     assert_eq!(excepted, DIFFERENT.len());
-    assert!(compared > 4000, "{compared}");
+    assert!(compared > 4000 && reasons > 500, "{compared} {reasons}");
 }

@@ -1,9 +1,9 @@
 //! The list of every goroutine, for whoever asks for it: memory is linear in goroutines.
 
-use crate::machine::{GoroutineDeath, GoroutineSpan, GoroutineState};
+use crate::machine::{GoroutineDeath, GoroutineSpan, GoroutineState, Place};
 use gmp_trace::event::ExitHow;
 use gmp_trace::id::GId;
-use gmp_trace::tables::Text;
+use gmp_trace::tables::{StackRef, Text};
 use gmp_trace::time::Nanos;
 
 /// One goroutine's life in sums.
@@ -25,24 +25,38 @@ pub struct Life {
     pub time: [Nanos; GoroutineState::COUNT],
     /// Waiting time by reason, in the order of first waits.
     pub waits: Vec<(Text, Nanos)>,
+    /// The first stack that was seen of it. Its outermost frame is the start function.
+    pub seen_at: Option<StackRef>,
+}
+
+/// What is known of a goroutine that lives.
+#[derive(Clone, Debug, Default)]
+struct Living {
+    waits: Vec<(Text, Nanos)>,
+    seen_at: Option<StackRef>,
 }
 
 /// Collects lives.
 #[derive(Clone, Debug, Default)]
 pub struct Lives {
-    waits: Vec<Vec<(Text, Nanos)>>,
+    /// By slot.
+    living: Vec<Living>,
     ended: Vec<Life>,
 }
 
 impl Lives {
     /// A goroutine leaves a state.
     pub fn span(&mut self, span: &GoroutineSpan) {
-        if span.slot >= self.waits.len() {
-            self.waits.resize(span.slot + 1, Vec::new());
+        if span.slot >= self.living.len() {
+            self.living.resize(span.slot + 1, Living::default());
+        }
+        let living = &mut self.living[span.slot];
+        if let (None, Place::Stack(stack)) = (living.seen_at, span.place) {
+            living.seen_at = Some(stack);
         }
         if span.state == GoroutineState::Waiting {
             let time = span.end.since(span.begin);
-            let waits = &mut self.waits[span.slot];
+            let waits = &mut living.waits;
             match waits.iter_mut().find(|(reason, _)| *reason == span.reason) {
                 Some((_, sum)) => *sum = *sum + time,
                 None => waits.push((span.reason, time)),
@@ -57,8 +71,8 @@ impl Lives {
         group: usize,
         time: [Nanos; GoroutineState::COUNT],
     ) {
-        let waits = self
-            .waits
+        let living = self
+            .living
             .get_mut(death.slot)
             .map(std::mem::take)
             .unwrap_or_default();
@@ -70,7 +84,8 @@ impl Lives {
             alive: death.alive,
             how: death.how,
             time,
-            waits,
+            waits: living.waits,
+            seen_at: living.seen_at,
         });
     }
 

@@ -471,10 +471,16 @@ fn places(order: &[usize]) -> Vec<usize> {
     places
 }
 
-fn goroutine_row(life: Life, names: &[Name], tables: &Tables, begin: Nanos) -> GoroutineRow {
+fn goroutine_row(life: Life, groups: &[Name], tables: &Tables, begin: Nanos) -> GoroutineRow {
+    let mut name = groups[life.group].clone();
+    if name.function == names::BEFORE_TRACE
+        && let Some(start) = life.seen_at.and_then(|stack| tables.stack(stack).last())
+    {
+        tables.text(start.function).clone_into(&mut name.function);
+    }
     GoroutineRow {
         id: life.goroutine,
-        name: names[life.group].clone(),
+        name,
         born: life.born.since(begin),
         alive: life.alive,
         how: life.how,
