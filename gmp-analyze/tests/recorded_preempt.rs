@@ -21,7 +21,7 @@ use gmp_analyze::diag::Severity;
 use gmp_analyze::machine::Sink;
 use gmp_analyze::{input, session};
 use gmp_runtime::{JoinHandle, Runtime, go, net, sleep};
-use gmp_trace::event::{Found, HandoffReason, PreemptReason, Preemption};
+use gmp_trace::event::{Found, HandoffReason, PreemptReason, Preemption, RetakeReason};
 use gmp_trace::{Body, Event};
 
 /// What the events of a trace say.
@@ -36,6 +36,14 @@ struct Told {
     to_frozen: u64,
     /// Frozen goroutines that went on.
     thawed: u64,
+    /// Calls that nobody announced, Ps that were taken from them, and returns from calls.
+    calls: u64,
+    taken: u64,
+    back: u64,
+    /// Goroutines that went on without a P.
+    without_p: u64,
+    made: u64,
+    locks: u64,
 }
 
 impl Sink for Told {
@@ -59,6 +67,15 @@ impl Sink for Told {
             Body::GoStart {
                 found: Some(Found::Wired),
             } => self.thawed += 1,
+            Body::SyscallImplicit { .. } => self.calls += 1,
+            Body::ProcSteal { why, .. } => {
+                assert_eq!(why, Some(RetakeReason::ImplicitSyscall));
+                self.taken += 1;
+            }
+            Body::SyscallExit | Body::SyscallExitBlocked => self.back += 1,
+            Body::RunWithoutP => self.without_p += 1,
+            Body::GoCreate { .. } => self.made += 1,
+            Body::MLock => self.locks += 1,
             _ => {}
         }
     }
@@ -108,7 +125,7 @@ fn record<T: Send>(count: u64, program: impl FnOnce(&Hogs) -> T + Send) -> (T, T
         runtime.run(|| {
             let hogs = Arc::new(Hogs::default());
             let handles = hogs.start(count);
-            while hogs.changes() < 2 * count {
+            while hogs.changes() < count {
                 sleep(Duration::from_millis(1));
             }
             gmp_runtime::trace::start(&path).unwrap();
@@ -143,9 +160,14 @@ fn record<T: Send>(count: u64, program: impl FnOnce(&Hogs) -> T + Send) -> (T, T
     assert_eq!(preempted.signal(), Some(told.by_signal));
     // A request may come to nothing; no goroutine is preempted without one. One may be older than the trace.
     assert!(preempted.all() <= told.urgent + told.slices + 1, "{told:?}");
-    // Hogs may be frozen when the trace begins, and when it ends.
-    assert!(told.thawed.abs_diff(told.by_signal) <= count, "{told:?}");
+    // Hogs may be frozen when the trace begins, and when it ends; and those that come back without a P are.
+    let thawed = told.by_signal.saturating_sub(count)..=told.by_signal + told.back + count;
+    assert!(thawed.contains(&told.thawed), "{told:?}");
     assert!(told.thawed <= told.to_frozen, "{told:?}");
+    assert_eq!(told.calls, told.taken, "{told:?}");
+    assert!(told.without_p <= told.back, "{told:?}");
+    // A call may have begun before the trace.
+    assert!(told.back <= told.calls + count + 1, "{told:?}");
     assert!(told.from_frozen <= told.by_signal, "{told:?}");
     (result, told, report)
 }
@@ -205,4 +227,99 @@ fn a_socket_has_the_p_asked_for_at_once() {
     });
     echo.join().unwrap();
     assert!(told.urgent >= WAKES / 2, "{told:?}");
+}
+
+/// Reads of a pipe that only another goroutine can end, which has to wait for something itself before.
+const READS: u64 = 20;
+
+#[test]
+fn a_goroutine_that_blocks_its_thread_loses_its_p() {
+    let (_, told, _) = record(1, |_| {
+        let (mut reader, mut writer) = std::io::pipe().unwrap();
+        let (asked, to_write) = gmp_runtime::channel::<()>(1);
+        let other = go(move || {
+            while to_write.recv().is_ok() {
+                sleep(Duration::from_millis(5));
+                writer.write_all(&[1]).unwrap();
+            }
+        });
+        for _ in 0..READS {
+            asked.send(()).unwrap();
+            let mut byte = [0];
+            reader.read_exact(&mut byte).unwrap();
+        }
+        drop(asked);
+        other.join().unwrap();
+    });
+    // Where the machine is slow a signal may end the turn before the monitor has looked twice.
+    assert!(told.calls >= READS / 2, "{told:?}");
+    assert!(told.calls <= 3 * READS, "{told:?}");
+}
+
+#[test]
+fn a_goroutine_that_waits_for_a_lock_of_std_loses_its_p() {
+    let (_, told, _) = record(1, |_| {
+        let lock = Arc::new(std::sync::Mutex::new(0_u64));
+        let lockers: Vec<_> = (0..4)
+            .map(|_| {
+                let lock = Arc::clone(&lock);
+                go(move || {
+                    for _ in 0..10 {
+                        let mut value = lock.lock().unwrap();
+                        let before = *value;
+                        std::thread::sleep(Duration::from_millis(3));
+                        *value = before + 1;
+                    }
+                })
+            })
+            .collect();
+        lockers.into_iter().for_each(|one| one.join().unwrap());
+        assert_eq!(*lock.lock().unwrap(), 40);
+    });
+    // Each goes on without the runtime, and so has no P to lose again.
+    assert!((1..=5).contains(&told.calls), "{told:?}");
+}
+
+#[test]
+fn one_that_goes_on_without_a_p_is_stopped() {
+    let (_, told, _) = record(2, |_| {
+        for _ in 0..5 {
+            std::thread::sleep(Duration::from_millis(10));
+            // Longer than the monitor takes to see it.
+            let begun = Instant::now();
+            while begun.elapsed() < Duration::from_millis(100) {
+                std::hint::spin_loop();
+            }
+        }
+    });
+    assert!(told.without_p > 0, "{told:?}");
+}
+
+#[test]
+fn a_child_of_fork_records_nothing() {
+    const CHILDREN: u64 = 5;
+    let (_, told, report) = record(1, |_| {
+        for _ in 0..CHILDREN {
+            // SAFETY: the child calls nothing that takes a lock that a thread of the parent may have, and ends.
+            let child = unsafe { libc::fork() };
+            assert!(child >= 0);
+            if child == 0 {
+                for _ in 0..10_000 {
+                    gmp_runtime::lock_os_thread();
+                    gmp_runtime::unlock_os_thread();
+                }
+                // SAFETY: ends the process at once.
+                unsafe { libc::_exit(7) };
+            }
+            let mut status = 0;
+            // SAFETY: the status is a local variable.
+            assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+            assert!(
+                libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 7,
+                "{status}"
+            );
+        }
+        go(|| ()).join().unwrap();
+    });
+    assert_eq!((told.made, report.summary.made, told.locks), (1, 1, 0));
 }

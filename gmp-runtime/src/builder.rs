@@ -3,11 +3,14 @@
 use std::io;
 
 use crate::debug::config;
+use crate::debug::running;
 use crate::gc;
 use crate::procs;
 use crate::runtime::{self, Runtime};
 use crate::sched::{Sched, preempt};
 use crate::stack;
+use crate::sys::thread::call_in_children;
+use crate::sys::{memory_barrier, signal};
 
 /// Address space of a goroutine's stack, unless the program says otherwise. Only what is touched costs
 /// memory.
@@ -39,6 +42,7 @@ pub struct Builder {
     procs: Option<usize>,
     stack_size: usize,
     threads_wake: bool,
+    signal: i32,
 }
 
 impl Builder {
@@ -49,6 +53,7 @@ impl Builder {
             procs: None,
             stack_size: DEFAULT_STACK_SIZE,
             threads_wake: true,
+            signal: signal::PREEMPTION,
         }
     }
 
@@ -76,11 +81,19 @@ impl Builder {
         self
     }
 
+    /// The signal that asks a thread to let go of the goroutine that it runs: SIGURG unless told, as in Go. A
+    /// handler that the program has for it when the runtime is built goes on being called for every other signal
+    /// of this number; one that comes later must not replace the runtime's. `GMPDEBUG=asyncpreemptoff=1`: no signal.
+    pub fn preemption_signal(mut self, number: i32) -> Builder {
+        self.signal = number;
+        self
+    }
+
     /// A runtime that can [`run`](Runtime::run). Reads `GMPDEBUG`, `GMPGC` and `GMPMAXPROCS`; what it does not
     /// understand there it says on standard error.
     ///
     /// # Errors
-    /// `InvalidInput` for no P, more than 4096 Ps, or a stack above 8 MiB; the kernel's error when it
+    /// `InvalidInput` for no P, more than 4096 Ps, a stack above 8 MiB, or a signal that has another use; the kernel's error when it
     /// gives no address space.
     pub fn build(self) -> io::Result<Runtime> {
         let (config, warnings) = config::from_environment(SUPPORTED);
@@ -104,14 +117,23 @@ impl Builder {
                 procs::MAX_PROCS
             )));
         }
+        if !signal::can_preempt(self.signal) {
+            return Err(invalid(format!(
+                "signal {}: a number from 1 to 64 is possible that the system has no use for",
+                self.signal
+            )));
+        }
         let class = stack_class(self.stack_size)?;
         runtime::report_overflows()?;
         let mut sched = Sched::new(procs, class)?;
         sched.threads_wake = self.threads_wake;
         sched.preempts = !config.asyncpreemptoff;
         if sched.preempts {
-            preempt::install()?;
+            sched.signal = self.signal;
+            preempt::install(self.signal)?;
+            sched.finds_calls = memory_barrier::register().is_ok();
         }
+        call_in_children(running::after_fork)?;
         sched.collection.goal = goal;
         sched.collection.prints = config.gctrace;
         Ok(Runtime::with(sched, config))

@@ -16,7 +16,7 @@ use crate::sched::m::M;
 use crate::sched::refs::{GRef, MRef};
 use crate::sched::{Sched, current, life, shutdown, sysmon, timers, worker};
 use crate::stack::guard;
-use crate::sys::signal::{AlternateStack, UnblockedPreemption};
+use crate::sys::signal::{AlternateStack, Unblocked};
 
 /// A scheduler that has not started yet.
 pub struct Runtime {
@@ -94,7 +94,7 @@ impl Runtime {
             shutdown::begin(sched);
         };
         let alternate_stack = AlternateStack::install();
-        let _unblocked = UnblockedPreemption::new();
+        let _unblocked = Unblocked::new(sched.signal);
         if let Some(path) = &self.config.trace {
             crate::trace::start_for_environment(sched, path);
         }

@@ -84,6 +84,7 @@ const ROWS: &[Row] = &[
             "sched::handoff",
             "sched::locked",
             "sched::preempt",
+            "sched::implicit",
             "sched::procs",
             "sched::syscall",
             "sched::stw",

@@ -312,3 +312,71 @@ fn nobody_is_preempted_for_nobody() {
     // M0, and spares at most: a lone goroutine is never frozen, so nobody had to go on for it.
     assert!(moved.unwrap() <= 4, "{moved:?} threads");
 }
+
+#[test]
+fn a_goroutine_that_unwinds_stays_on_its_thread() {
+    /// Leaves its thread for others while it unwinds.
+    struct Waits;
+    impl Drop for Waits {
+        fn drop(&mut self) {
+            // SAFETY: the call has no arguments.
+            let thread = unsafe { libc::gettid() };
+            yield_now();
+            assert!(std::thread::panicking());
+            sleep(Duration::from_micros(50));
+            gmp_runtime::blocking(|| std::thread::yield_now());
+            assert!(std::thread::panicking());
+            // SAFETY: as above.
+            assert_eq!(unsafe { libc::gettid() }, thread);
+        }
+    }
+    run(4, || {
+        let unwinding: Vec<_> = (0..200)
+            .map(|number| {
+                go(move || {
+                    for _ in 0..5 {
+                        assert!(!std::thread::panicking());
+                        let caught = std::panic::catch_unwind(|| {
+                            let _waits = Waits;
+                            std::panic::resume_unwind(Box::new(number));
+                        });
+                        assert_eq!(*caught.unwrap_err().downcast::<i32>().unwrap(), number);
+                        assert!(!std::thread::panicking());
+                        yield_now();
+                    }
+                })
+            })
+            .collect();
+        for handle in unwinding {
+            handle.join().unwrap();
+        }
+    });
+}
+
+#[test]
+fn no_more_than_a_thousand_goroutines_are_frozen() {
+    let threads = run(2, || {
+        let left = Arc::new(AtomicU64::new(1500));
+        let hogs: Vec<_> = (0..1500)
+            .map(|_| {
+                let left = Arc::clone(&left);
+                go(move || {
+                    let begun = Instant::now();
+                    while begun.elapsed() < Duration::from_millis(2) {
+                        spin(100);
+                    }
+                    left.fetch_sub(1, Ordering::Relaxed);
+                })
+            })
+            .collect();
+        // Each wake takes the P of one of them, which is frozen then.
+        while left.load(Ordering::Relaxed) > 0 {
+            sleep(Duration::from_millis(1));
+        }
+        for hog in hogs {
+            hog.join().unwrap();
+        }
+        gmp_runtime::metrics().count("/sched/threads/total:threads")
+    });
+    assert!(threads.unwrap() < 1200, "{threads:?}");
+}

@@ -366,12 +366,12 @@ impl<S: Sink> Machine<S> {
         let Some(slot) = self.slot_on(thread, event) else {
             return;
         };
-        self.turn(
-            slot,
-            event,
-            G::Syscall.bit() | G::SyscallWithoutP.bit(),
-            G::Runnable,
-        );
+        let mut legal = G::Syscall.bit() | G::SyscallWithoutP.bit();
+        if self.goroutines.at(slot).implicit {
+            // It may have gone on without a P meanwhile.
+            legal |= G::Running.bit();
+        }
+        self.turn(slot, event, legal, G::Runnable);
         let goroutine = self.goroutines.at(slot);
         goroutine.cause = Cause::SyscallReturn;
         goroutine.waker = None;

@@ -8,8 +8,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::debug::dump::{self, Frames};
 use crate::fatal::report;
 use crate::prim::process_wide::{AtomicU32, Ordering};
-use crate::sched::current;
 use crate::sched::{Sched, Visit};
+use crate::sched::{current, implicit};
 use crate::sys::thread::{CountedThread, exit_now};
 use crate::sys::{futex, signal};
 
@@ -20,6 +20,19 @@ static RUNNING: Mutex<Vec<&'static Sched>> = Mutex::new(Vec::new());
 
 fn running() -> MutexGuard<'static, Vec<&'static Sched>> {
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Called in a child that `fork` made.
+pub(crate) fn after_fork() {
+    // Another thread may have had it locked, and is not here to unlock it.
+    if let Ok(running) = RUNNING.try_lock() {
+        running.iter().for_each(|sched| sched.after_fork());
+    }
+    // This one runs, whoever else does.
+    if let Some(m) = current::thread_m() {
+        m.sched.after_fork();
+        implicit::after_fork(&m);
+    }
 }
 
 /// A runtime runs while this lives.

@@ -20,8 +20,8 @@
 
 use std::marker::PhantomData;
 
-use crate::sched::preempt;
 use crate::sched::refs::GRef;
+use crate::sched::{implicit, preempt};
 
 /// A section of the goroutine `g`; it ends when this is dropped. `MOVES`: the goroutine may be on another M
 /// then than it was.
@@ -83,7 +83,9 @@ impl<const MOVES: bool> Section<MOVES> {
 
     #[inline(always)]
     fn begin(g: GRef) -> Section<MOVES> {
-        g.mark.enter();
+        if g.mark.enter() {
+            implicit::come_back(g);
+        }
         Section::of(g)
     }
 }

@@ -73,6 +73,7 @@ const TRANSITIONS: &[(GState, GState)] = &[
     (GState::Running, GState::Preempted),  // frozen
     (GState::Preempted, GState::Runnable), // queued again
     (GState::Preempted, GState::Running),  // thawed
+    (GState::Syscall, GState::Preempted),  // comes back outside the scheduler without one
 ];
 
 /// Whether a goroutine may go from the state with number `from` to that with number `to`.

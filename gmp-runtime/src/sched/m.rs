@@ -44,7 +44,7 @@ pub(crate) enum PostSwitch {
 /// One M. What every call into the runtime touches is first, and in one cache line.
 #[repr(C, align(128))]
 pub(crate) struct M {
-    /// Written by this M; sysmon and dumps read it.
+    /// Written by this M, and by whoever takes it from a goroutine that is outside the runtime; others read it.
     p: AtomicPtr<P>,
     /// The goroutine that runs here. Written by this M; dumps read it.
     current: AtomicPtr<G>,
@@ -77,6 +77,8 @@ pub(crate) struct M {
     pub(crate) frozen_after: Cell<u64>,
     /// The kernel's number of its thread. Written by the thread before it has a P.
     pub(crate) thread: AtomicI32,
+    /// While its goroutine goes on without a P, the processor time that it had used, and when. The monitor's.
+    pub(crate) seen_running: Cell<(u64, u64)>,
     /// Whether a signal of ours is under way to it.
     pub(crate) signal_sent: AtomicBool,
     /// What this M records with. This M's, and the tracer's under its protocol.
@@ -108,6 +110,7 @@ impl M {
             idle_link: Cell::new(None),
             frozen_after: Cell::new(0),
             thread: AtomicI32::new(0),
+            seen_running: Cell::new((0, 0)),
             signal_sent: AtomicBool::new(false),
             tracer: crate::trace::ThreadTrace::new(id),
         }
@@ -147,6 +150,12 @@ impl M {
         self.p.store(std::ptr::null_mut(), Ordering::Relaxed);
         self.tracer.settle();
         p
+    }
+
+    /// Its P is taken, while its goroutine is outside the runtime. On the taker's thread.
+    pub(crate) fn lose_p(&self) {
+        // ordering: Relaxed: this M reads it after it has had the scheduler's lock, which the taker holds.
+        self.p.store(std::ptr::null_mut(), Ordering::Relaxed);
     }
 
     /// Gives its P to `to`, which will run the goroutine that is locked to it.

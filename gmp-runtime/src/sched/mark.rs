@@ -8,7 +8,8 @@
 //!
 //! The goroutine, at each call into the runtime ([`sched::critical`](crate::sched::critical) has the guard):
 //!
-//! 1. **enters**: `inside` + 1 · *EnterFence*.
+//! 1. **enters**: `inside` + 1 · *EnterFence* · reads `taken`. If somebody took its P while it was in the kernel, it
+//!    waits for another one ([`sched::implicit`](crate::sched::implicit)).
 //! 2. does its work. It may leave its M for another goroutine: it does so inside, and comes back inside,
 //!    perhaps on another M. An M without a goroutine is inside, too: it has nothing but runtime to run.
 //! 3. **leaves**: *LeaveFence* · `inside` − 1 · *LeaveFence* · reads `request`. If somebody wants its P, it
@@ -33,6 +34,8 @@ pub(crate) struct Mark {
     inside: AtomicU8,
     /// Whether its P is wanted. Written by the monitor, taken by the goroutine and whoever starts it.
     request: AtomicBool,
+    /// Whether its P was taken while it was outside. Under the scheduler's lock.
+    taken: AtomicBool,
 }
 
 impl Mark {
@@ -41,6 +44,7 @@ impl Mark {
         Mark {
             inside: AtomicU8::new(1),
             request: AtomicBool::new(false),
+            taken: AtomicBool::new(false),
         }
     }
 
@@ -51,15 +55,17 @@ impl Mark {
         self.inside.store(1, Ordering::Relaxed);
     }
 
-    /// The goroutine enters.
+    /// The goroutine enters; whether its P may have been taken.
     #[inline(always)]
-    pub(crate) fn enter(&self) {
+    #[must_use]
+    pub(crate) fn enter(&self) -> bool {
         // ordering: Relaxed, both: only the goroutine writes it.
         let sections = self.inside.load(Ordering::Relaxed) + 1;
         // ordering: Relaxed, as above.
         self.inside.store(sections, Ordering::Relaxed);
-        // fence: EnterFence, for the handler on this thread.
+        // fence: EnterFence, for the handler on this thread; pairs with the membarrier in `implicit::take`.
         compiler_fence(Ordering::SeqCst);
+        self.is_taken()
     }
 
     /// The goroutine leaves; whether its P is wanted, and it is in no other section.
@@ -93,6 +99,19 @@ impl Mark {
             self.request.store(false, Ordering::Relaxed);
         }
         requested
+    }
+
+    /// Says whether its P was taken. Under the scheduler's lock.
+    pub(crate) fn set_taken(&self, taken: bool) {
+        // ordering: Relaxed: the membarrier comes after it, or the goroutine reads it under the lock.
+        self.taken.store(taken, Ordering::Relaxed);
+    }
+
+    /// Whether its P was taken: a hint, except under the scheduler's lock.
+    #[inline(always)]
+    pub(crate) fn is_taken(&self) -> bool {
+        // ordering: Relaxed: after EnterFence; what is done because of it is decided under the lock.
+        self.taken.load(Ordering::Relaxed)
     }
 
     /// Whether it is in the runtime.

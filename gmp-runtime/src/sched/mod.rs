@@ -9,6 +9,7 @@ pub(crate) mod find;
 pub(crate) mod g;
 pub(crate) mod handoff;
 pub(crate) mod idle;
+pub(crate) mod implicit;
 pub(crate) mod inject;
 pub(crate) mod keeper;
 pub(crate) mod life;
@@ -175,6 +176,14 @@ pub(crate) struct Sched {
     pub(crate) threads_wake: bool,
     /// Whether goroutines are preempted. Before the start.
     pub(crate) preempts: bool,
+    /// The signal that preempts them. Before the start.
+    pub(crate) signal: i32,
+    /// Whether this is the copy of the scheduler in a child that `fork` made, where one thread is left of all.
+    forked: AtomicBool,
+    /// Whether Ps are taken from goroutines in system calls that were not announced. Before the start.
+    pub(crate) finds_calls: bool,
+    /// How many goroutines have lost their P that way and have not come back. Written under the lock.
+    without_p: AtomicU32,
     stopping: AtomicBool,
     /// Whether some M is reporting that all goroutines are asleep.
     deadlock_reported: AtomicBool,
@@ -233,6 +242,10 @@ impl Sched {
             helper_threads: AtomicU32::new(0),
             threads_wake: true,
             preempts: false,
+            signal: crate::sys::signal::PREEMPTION,
+            forked: AtomicBool::new(false),
+            finds_calls: false,
+            without_p: AtomicU32::new(0),
             stopping: AtomicBool::new(false),
             deadlock_reported: AtomicBool::new(false),
             handles: AtomicU64::new(0),
@@ -254,6 +267,33 @@ impl Sched {
     pub(crate) fn begin_stop(&self) {
         // ordering: Release; pairs with the Acquire load in `stopping`.
         self.stopping.store(true, Ordering::Release);
+    }
+
+    /// Whether this is the copy in a child that `fork` made.
+    pub(crate) fn is_forked(&self) -> bool {
+        // ordering: Relaxed: one thread.
+        self.forked.load(Ordering::Relaxed)
+    }
+
+    /// In the child that `fork` made: nobody is preempted, and nothing is recorded into the trace of the parent.
+    pub(crate) fn after_fork(&self) {
+        // ordering: Relaxed: one thread.
+        self.forked.store(true, Ordering::Relaxed);
+        self.tracer.forget();
+    }
+
+    /// How many goroutines have lost their P in a system call that was not announced.
+    pub(crate) fn without_p(&self) -> u32 {
+        // ordering: Relaxed: a hint.
+        self.without_p.load(Ordering::Relaxed)
+    }
+
+    /// So many more have. Under the lock.
+    pub(crate) fn add_without_p(&self, more: i32) {
+        // ordering: Relaxed: under the lock.
+        let now = self.without_p().wrapping_add_signed(more);
+        // ordering: Relaxed, as above.
+        self.without_p.store(now, Ordering::Relaxed);
     }
 
     /// A goroutine has waited `ns` nanoseconds for a mutex.

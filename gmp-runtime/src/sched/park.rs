@@ -41,18 +41,50 @@ pub(crate) fn yield_now(g: GRef) {
         // Nobody on the global queue starves while goroutines here yield to one another.
         m.sched.drain_global(&m, &p);
     }
-    g.unwinding.set(std::thread::panicking());
+    let pin = Pin::while_unwinding(g);
     transition!(g, Running => Runnable);
     leave(g, m, PostSwitch::Requeue(g), Leave::Yield);
+    drop(pin);
 }
 
 /// Waits: `post` makes it possible to be woken, after the switch.
 #[inline(always)]
 pub(crate) fn park(g: GRef, m: MRef, wait: Wait, post: PostSwitch) {
     g.wait.begin(wait, g.sched.clock.now());
-    g.unwinding.set(std::thread::panicking());
+    let pin = Pin::while_unwinding(g);
     transition!(g, Running => Waiting);
     leave(g, m, post, Leave::Park);
+    drop(pin);
+}
+
+/// A goroutine that unwinds stays on its M, and the M runs no other one: std counts panics by thread.
+#[derive(Debug)]
+pub(crate) struct Pin(GRef);
+
+impl Pin {
+    /// Pins `g`, which runs here and is about to leave its M, if it unwinds. At the end of the scheduler there is
+    /// only one M left.
+    #[inline(always)]
+    pub(crate) fn while_unwinding(g: GRef) -> Option<Pin> {
+        let unwinds = std::thread::panicking();
+        g.unwinding.set(unwinds);
+        if unwinds { Pin::new(g) } else { None }
+    }
+
+    #[cold]
+    fn new(g: GRef) -> Option<Pin> {
+        if g.sched.stopping() {
+            return None;
+        }
+        locked::lock(g);
+        Some(Pin(g))
+    }
+}
+
+impl Drop for Pin {
+    fn drop(&mut self) {
+        locked::unlock(self.0);
+    }
 }
 
 /// Waits; `lock`, which the caller holds, is released once it can be woken.

@@ -53,9 +53,11 @@
 //!
 //! The handler uses atomics, the scheduler's spin lock, the tracer's, `futex` and nothing else, and keeps errno.
 
+use crate::lock::SpinGuard;
 use crate::prim::atomic::Ordering;
 use crate::procs::MAX_PROCS;
 use crate::sched::g::transition;
+use crate::sched::implicit::{self, Suspect};
 use crate::sched::m::{M, PostSwitch};
 use crate::sched::p::P;
 use crate::sched::refs::{GRef, MRef, PRef};
@@ -78,33 +80,43 @@ const BETWEEN_REQUESTS_NS: u64 = 1_000_000;
 /// sockets become ready meanwhile.
 const WATCHED_DELAY_NS: u64 = 1_000_000;
 
-/// What the monitor remembers of the Ps, by their numbers.
+/// How many goroutines are frozen at most, and keep a thread each; some more where somebody urgent waits. From
+/// then on those that are frozen take turns, and others wait until one of them has ended or waits itself.
+const MOST_FROZEN: u32 = 1000;
+
+/// What the monitor remembers.
 #[derive(Debug)]
-pub(crate) struct Watch(Vec<Watched>);
+pub(crate) struct Watch {
+    /// Of the Ps, by their numbers. There may be more of them later.
+    ps: Vec<Watched>,
+    /// The M to look at next for one that runs without a P.
+    next_m: usize,
+}
 
 /// What the monitor remembers of one P.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Default)]
 struct Watched {
     /// The turn that it saw last, and when it saw it first.
     turn: u32,
     since: u64,
     /// When it last asked for the P.
     asked: u64,
+    suspect: Suspect,
 }
 
 impl Watch {
     pub(crate) fn new() -> Watch {
-        // There may be more Ps later.
-        Watch(vec![Watched::default(); MAX_PROCS])
+        let ps = (0..MAX_PROCS).map(|_| Watched::default()).collect();
+        Watch { ps, next_m: 0 }
     }
 }
 
-/// Prepares the process for preemption by signals. Once is enough; more do no harm.
+/// Prepares the process for preemption by `signal`. Once is enough; more do no harm.
 ///
 /// # Errors
 /// The kernel's.
-pub(crate) fn install() -> std::io::Result<()> {
-    signal::install_preemption(on_signal)
+pub(crate) fn install(signal: i32) -> std::io::Result<()> {
+    signal::install_preemption(signal, on_signal)
 }
 
 // ---- the monitor
@@ -120,12 +132,21 @@ pub(crate) fn look(sched: &Sched, watch: &mut Watch, now: u64) -> u64 {
     // One P is enough for all whom the network woke.
     let mut urgent = all_busy && sched.urgent_waits();
     let anybody = all_busy && (sched.netpoll.has_waiters() || sched.work_waits());
-    for (p, watched) in sched.procs().zip(&mut watch.0) {
+    for (p, watched) in sched.procs().zip(&mut watch.ps) {
         let turn = p.tick();
         if turn != watched.turn {
             (watched.turn, watched.since) = (turn, now);
         }
         let due = if all_busy { p.next_timer() } else { u64::MAX };
+        if (urgent || due <= now || work_waits_for(sched, &p))
+            && implicit::is_possible(sched, &p)
+            && let Some(m) = p.m()
+            && watched.suspect.waits(&m, turn, now)
+            && implicit::take(sched, p)
+        {
+            urgent = false;
+            continue;
+        }
         let ran = now - watched.since;
         let may_ask = (watched.asked + BETWEEN_REQUESTS_NS).max(watched.since + URGENT_NS);
         if may_ask <= now {
@@ -144,6 +165,10 @@ pub(crate) fn look(sched: &Sched, watch: &mut Watch, now: u64) -> u64 {
         if anybody || due != u64::MAX {
             delay = delay.min(WATCHED_DELAY_NS);
         }
+    }
+    implicit::stop_those_that_run(sched, &mut watch.next_m, now);
+    if sched.without_p() != 0 {
+        delay = delay.min(WATCHED_DELAY_NS);
     }
     delay
 }
@@ -164,13 +189,18 @@ fn ask(sched: &Sched, p: &P, why: PreemptReason) -> bool {
     }
     crate::trace::preempt_requested(sched, p.id, g, why);
     g.mark.request();
+    send(&m);
+    drop(shared);
+    true
+}
+
+/// Sends a signal to `m`, whose thread is there.
+pub(crate) fn send(m: &M) {
     // ordering: AcqRel; pairs with the swap in `on_signal`: one signal at a time is under way.
     if !m.signal_sent.swap(true, Ordering::AcqRel) {
         // ordering: Relaxed: written before the M had a P.
-        send_signal(m.thread.load(Ordering::Relaxed), signal::PREEMPTION);
+        send_signal(m.thread.load(Ordering::Relaxed), m.sched.signal);
     }
-    drop(shared);
-    true
 }
 
 // ---- the M whose goroutine is preempted
@@ -186,10 +216,13 @@ fn on_signal() -> bool {
     }
     if let Some(g) = m.current()
         && !g.mark.is_inside()
-        && g.mark.take_request()
     {
-        g.mark.enter();
-        freeze(&m, g, Preemption::Signal);
+        if g.mark.enter() {
+            implicit::stop(&m, g);
+        }
+        if g.mark.take_request() {
+            freeze(&m, g, Preemption::Signal);
+        }
         g.mark.leave();
     }
     true
@@ -200,8 +233,10 @@ fn on_signal() -> bool {
 #[cold]
 #[inline(never)]
 pub(crate) fn comply(g: GRef, may_move: bool) {
-    g.mark.enter();
-    if g.mark.take_request() {
+    if g.mark.enter() {
+        implicit::come_back(g);
+    }
+    if g.mark.take_request() && !g.sched.is_forked() {
         let m = current::m_of(g);
         if may_move && !std::thread::panicking() {
             give_up(g, m);
@@ -237,11 +272,13 @@ fn freeze(m: &M, g: GRef, how: Preemption) {
     let sched = m.sched;
     let Some(p) = m.p() else { return };
     let mut shared = sched.shared.lock();
-    let own_work = !p.runq.is_empty() || p.next_timer() <= monotonic_ns();
+    let urgent = p.next_timer() <= monotonic_ns() || shared.urgent.len() != 0;
+    let own_work = urgent || !p.runq.is_empty();
     if sched.stopping() || !(own_work || shared.queued() != 0) {
         return;
     }
-    let needs_scheduler = own_work || !shared.frozen_is_first();
+    let needs_scheduler =
+        urgent || !shared.are_enough_frozen() && (own_work || !shared.frozen_is_first());
     let heir = shared.heir(needs_scheduler);
     if needs_scheduler && !matches!(heir, Some(Heir::Idle(..))) {
         sched.spawner.spare_was_missing();
@@ -273,6 +310,17 @@ fn freeze(m: &M, g: GRef, how: Preemption) {
         Heir::Idle(_, left) => sched.spawner.spare_was_used(left),
         Heir::Frozen(_) if needs_scheduler => sched.spawner.notify(),
         Heir::Frozen(_) => {}
+    }
+    thaw(m, g);
+}
+
+/// Freezes `g`, which has lost the P of `m`, until it is given another one. `shared` is the lock of the scheduler.
+pub(crate) fn freeze_without_p(m: &M, g: GRef, mut shared: SpinGuard<'_, Shared>) {
+    shared.put_frozen(m, g);
+    m.sched.publish_global_len(&shared);
+    drop(shared);
+    if m.sched.sysmon.is_slow() {
+        m.sched.sysmon.hurry();
     }
     thaw(m, g);
 }
@@ -342,8 +390,16 @@ impl Shared {
         Some(g)
     }
 
+    /// Whether no more goroutines are to be frozen, as long as others wait.
+    fn are_enough_frozen(&self) -> bool {
+        self.frozen.len() >= MOST_FROZEN
+    }
+
     /// The first of the global queue. It may be frozen: then the caller gives its P to the M of it.
     pub(crate) fn take_queued(&mut self) -> Option<GRef> {
+        if self.urgent.len() == 0 && self.are_enough_frozen() {
+            return self.frozen.pop_front();
+        }
         self.take_unfrozen().or_else(|| self.frozen.pop_front())
     }
 

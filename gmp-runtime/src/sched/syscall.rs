@@ -46,10 +46,12 @@ pub(crate) fn blocking<R>(site: &'static Location<'static>, f: impl FnOnce() -> 
         return f();
     };
     let section = critical::enter_to_wait(g);
+    let pin = park::Pin::while_unwinding(g);
     enter(g, site);
     // A panic is caught here, because the goroutine may go on on another thread: std counts panics by thread.
     let result = panic::catch_unwind(AssertUnwindSafe(f));
     exit(g);
+    drop(pin);
     drop(section);
     match result {
         Ok(value) => value,

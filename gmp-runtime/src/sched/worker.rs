@@ -291,7 +291,7 @@ pub(crate) fn lend<R>(m: MRef, f: impl FnOnce() -> R) -> R {
 /// The first function of an M's thread. A spare has no P yet.
 fn main(m: MRef, is_spare: bool) {
     let alternate_stack = signal::AlternateStack::install();
-    let _unblocked = signal::UnblockedPreemption::new();
+    let _unblocked = signal::Unblocked::new(m.sched.signal);
     note_thread(&m, &alternate_stack);
     refine_timeouts();
     current::set_m(Some(m));

@@ -5,6 +5,7 @@ use super::memory::Reservation;
 use crate::prim::process_wide::{AtomicPtr, AtomicU32, Ordering};
 use std::io;
 use std::ptr::{NonNull, null_mut};
+use std::sync::{Mutex, PoisonError};
 
 /// Bytes of an alternate stack: a handler that freezes a goroutine, formats a report or walks frames needs
 /// room beyond the kernel's minimum, which alone is 11 kB where registers are wide.
@@ -185,42 +186,71 @@ fn call_handler(
     true
 }
 
-/// The signal that asks a thread for its P (Go's).
+/// The signal that asks a thread for its P, unless the program chooses another one (Go's).
 pub(crate) const PREEMPTION: i32 = libc::SIGURG;
 
-/// Looks at a [`PREEMPTION`] signal; false if it is not one of the scheduler's. It runs on the alternate stack,
-/// may do only what is async-signal-safe, and may take long.
+/// The largest number of a signal.
+const LAST_SIGNAL: i32 = 64;
+
+/// Whether a program can do without `signal`, so that it may ask threads for their Ps.
+pub(crate) fn can_preempt(signal: i32) -> bool {
+    const USED: [i32; 13] = [
+        libc::SIGKILL,
+        libc::SIGSTOP,
+        libc::SIGCONT,
+        libc::SIGSEGV,
+        libc::SIGBUS,
+        libc::SIGILL,
+        libc::SIGFPE,
+        libc::SIGTRAP,
+        libc::SIGABRT,
+        libc::SIGSYS,
+        libc::SIGQUIT,
+        // The C library's own.
+        32,
+        33,
+    ];
+    (1..=LAST_SIGNAL).contains(&signal) && !USED.contains(&signal)
+}
+
+/// Looks at a signal; false if it is not one of the scheduler's. It runs on the alternate stack, may do only what is
+/// async-signal-safe, and may take long.
 pub(crate) type PreemptionHandler = fn() -> bool;
 
 static PREEMPTION_HANDLER: AtomicPtr<()> = AtomicPtr::new(null_mut());
-static PREEMPTION_PREVIOUS: AtomicPtr<libc::sigaction> = AtomicPtr::new(null_mut());
+/// By the numbers of the signals.
+static PREEMPTION_PREVIOUS: [AtomicPtr<libc::sigaction>; LAST_SIGNAL as usize + 1] =
+    [const { AtomicPtr::new(null_mut()) }; LAST_SIGNAL as usize + 1];
 
-/// Calls `handler` for every [`PREEMPTION`] signal of the process, and the handler that was there for those that
-/// are not its own. Interrupted system calls go on where the kernel can do that. Once is enough; more do no harm.
+/// Calls `handler`, the same for all signals, for every `signal` of the process, and the handler that was there for
+/// those that are not its own. Interrupted system calls go on where the kernel can do that. Once for a signal is
+/// enough; more do no harm.
 ///
 /// # Errors
 ///
 /// When the kernel refuses.
-pub(crate) fn install_preemption(handler: PreemptionHandler) -> io::Result<()> {
-    // ordering: AcqRel; pairs with the Acquire load in `on_preemption`.
-    let first = PREEMPTION_HANDLER
-        .swap(handler as *mut (), Ordering::AcqRel)
-        .is_null();
-    if !first {
+pub(crate) fn install_preemption(signal: i32, handler: PreemptionHandler) -> io::Result<()> {
+    static INSTALLING: Mutex<()> = Mutex::new(());
+    let _one = INSTALLING.lock().unwrap_or_else(PoisonError::into_inner);
+    // ordering: Release; pairs with the Acquire load in `on_preemption`.
+    PREEMPTION_HANDLER.store(handler as *mut (), Ordering::Release);
+    let place = &PREEMPTION_PREVIOUS[signal as usize];
+    // ordering: Acquire; pairs with the store below.
+    if !place.load(Ordering::Acquire).is_null() {
         return Ok(());
     }
     // SAFETY: all-zero is a valid `sigaction`.
     let mut previous: Box<libc::sigaction> = Box::new(unsafe { std::mem::zeroed() });
     // SAFETY: a null new action only reads the present one into a value that is ours.
-    check(unsafe { libc::sigaction(PREEMPTION, std::ptr::null(), &mut *previous) })?;
+    check(unsafe { libc::sigaction(signal, std::ptr::null(), &mut *previous) })?;
     // ordering: Release; pairs with the Acquire load in `on_preemption`. Never freed.
-    PREEMPTION_PREVIOUS.store(Box::into_raw(previous), Ordering::Release);
+    place.store(Box::into_raw(previous), Ordering::Release);
     // SAFETY: all-zero is valid, as above.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = on_preemption as *const () as usize;
     action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
     // SAFETY: `on_preemption` has the signature that SA_SIGINFO asks for and is async-signal-safe.
-    check(unsafe { libc::sigaction(PREEMPTION, &action, null_mut()) }).map(drop)
+    check(unsafe { libc::sigaction(signal, &action, null_mut()) }).map(drop)
 }
 
 extern "C" fn on_preemption(
@@ -230,56 +260,76 @@ extern "C" fn on_preemption(
 ) {
     // SAFETY: errno belongs to this thread; the interrupted code must find it as it left it.
     let errno = unsafe { *libc::__errno_location() };
-    // ordering: Acquire; pairs with the swap in `install_preemption`.
+    // ordering: Acquire; pairs with the store in `install_preemption`.
     let handler = PREEMPTION_HANDLER.load(Ordering::Acquire);
     // SAFETY: the pointer was stored from a `PreemptionHandler` and from nothing else.
     let handler: Option<PreemptionHandler> = unsafe { std::mem::transmute(handler) };
     if !handler.is_some_and(|handler| handler()) {
         // ordering: Acquire; pairs with the store in `install_preemption`.
-        let previous = PREEMPTION_PREVIOUS.load(Ordering::Acquire);
+        let previous = PREEMPTION_PREVIOUS[signal as usize].load(Ordering::Acquire);
         // SAFETY: null, or written before it was published, and never changed or freed.
         if let Some(previous) = unsafe { previous.as_ref() } {
-            // Where there is no handler the signal is ignored, which is its default.
-            call_handler(previous, signal, info, context);
+            pass_on(previous, signal, info, context);
         }
     }
     // SAFETY: as above.
     unsafe { *libc::__errno_location() = errno };
 }
 
-/// While this lives the calling thread takes [`PREEMPTION`] signals, whatever its creator blocked.
-#[derive(Debug)]
-pub(crate) struct UnblockedPreemption {
-    /// Whether the signal is to be blocked again.
-    was_blocked: bool,
-}
-
-impl UnblockedPreemption {
-    pub(crate) fn new() -> UnblockedPreemption {
-        UnblockedPreemption {
-            was_blocked: change_mask(libc::SIG_UNBLOCK),
+/// Does what `signal` did before it was ours.
+fn pass_on(
+    previous: &libc::sigaction,
+    signal: libc::c_int,
+    info: *mut libc::siginfo_t,
+    context: *mut libc::c_void,
+) {
+    let is_ignored = previous.sa_sigaction == libc::SIG_IGN
+        || matches!(signal, libc::SIGURG | libc::SIGCHLD | libc::SIGWINCH);
+    if !call_handler(previous, signal, info, context) && !is_ignored {
+        // The default ends or stops the process, as soon as this handler has returned.
+        // SAFETY: the action is the kernel's own default, and the signal goes to this thread.
+        unsafe {
+            libc::sigaction(signal, previous, null_mut());
+            libc::raise(signal);
         }
     }
 }
 
-impl Drop for UnblockedPreemption {
+/// While this lives the calling thread takes one signal, whatever its creator blocked.
+#[derive(Debug)]
+pub(crate) struct Unblocked {
+    signal: i32,
+    /// Whether the signal is to be blocked again.
+    was_blocked: bool,
+}
+
+impl Unblocked {
+    pub(crate) fn new(signal: i32) -> Unblocked {
+        Unblocked {
+            signal,
+            was_blocked: change_mask(libc::SIG_UNBLOCK, signal),
+        }
+    }
+}
+
+impl Drop for Unblocked {
     fn drop(&mut self) {
         if self.was_blocked {
-            change_mask(libc::SIG_BLOCK);
+            change_mask(libc::SIG_BLOCK, self.signal);
         }
     }
 }
 
 /// Blocks or unblocks the signal for the calling thread; whether it was blocked.
-fn change_mask(how: libc::c_int) -> bool {
+fn change_mask(how: libc::c_int, signal: i32) -> bool {
     // SAFETY: the sets are local variables, for which all-zero is valid.
     unsafe {
         let mut set: libc::sigset_t = std::mem::zeroed();
         let mut before: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&mut set);
-        libc::sigaddset(&mut set, PREEMPTION);
+        libc::sigaddset(&mut set, signal);
         libc::pthread_sigmask(how, &set, &mut before);
-        libc::sigismember(&before, PREEMPTION) == 1
+        libc::sigismember(&before, signal) == 1
     }
 }
 

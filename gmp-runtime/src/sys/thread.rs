@@ -1,8 +1,10 @@
 //! Facts about the calling thread and process, and the processors they may use.
 
 use super::check;
-use crate::prim::process_wide::{AtomicUsize, Ordering};
-use std::io;
+use crate::prim::process_wide::{AtomicPtr, AtomicUsize, Ordering};
+use std::io::{self, Write as _};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::ptr::null_mut;
 use std::thread::{Builder, JoinHandle};
 
 /// Sends `signal` to the thread `tid` of this process. Async-signal-safe.
@@ -96,6 +98,31 @@ impl CountedThread {
     }
 }
 
+/// Calls `child` in every child that `fork` makes from now on.
+///
+/// # Errors
+///
+/// When there is no memory for it.
+pub(crate) fn call_in_children(child: fn()) -> io::Result<()> {
+    static CHILD: AtomicPtr<()> = AtomicPtr::new(null_mut());
+    extern "C" fn on_fork() {
+        // ordering: Acquire; pairs with the swap below.
+        let child = CHILD.load(Ordering::Acquire);
+        // SAFETY: stored from such a function before this one was registered.
+        let child: Option<fn()> = unsafe { std::mem::transmute(child) };
+        child.into_iter().for_each(|child| child());
+    }
+    // ordering: AcqRel; pairs with the load in `on_fork`.
+    if !CHILD.swap(child as *mut (), Ordering::AcqRel).is_null() {
+        return Ok(());
+    }
+    // SAFETY: the function stays as long as the process.
+    match unsafe { libc::pthread_atfork(None, None, Some(on_fork)) } {
+        0 => Ok(()),
+        error => Err(io::Error::from_raw_os_error(error)),
+    }
+}
+
 /// Ends the process at once: no destructors, no flushing.
 pub(crate) fn exit_now(code: i32) -> ! {
     // SAFETY: _exit has no preconditions.
@@ -112,6 +139,39 @@ pub(crate) fn set_timer_slack(ns: u64) -> io::Result<()> {
     let ns = libc::c_ulong::try_from(ns).unwrap_or(libc::c_ulong::MAX);
     // SAFETY: PR_SET_TIMERSLACK takes one number and touches no memory of ours.
     check(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, ns, 0, 0, 0) }).map(drop)
+}
+
+/// Where the kernel says what one thread does, kept open.
+#[derive(Debug)]
+pub(crate) struct TaskState(OwnedFd);
+
+impl TaskState {
+    /// Of the thread `tid` of this process; `None` where `/proc` does not say. Does not allocate.
+    pub(crate) fn of(tid: i32) -> Option<TaskState> {
+        let mut path = [0; 64];
+        // The last byte stays zero.
+        let mut rest = &mut path[..63];
+        write!(rest, "/proc/self/task/{tid}/stat").ok()?;
+        // SAFETY: the path ends with a zero.
+        let fd = unsafe { libc::open(path.as_ptr().cast(), libc::O_RDONLY | libc::O_CLOEXEC) };
+        // SAFETY: a descriptor that was opened just now.
+        check(fd)
+            .ok()
+            .map(|fd| TaskState(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    /// Whether the thread waits for something in the kernel. False if it is gone.
+    pub(crate) fn is_waiting(&self) -> bool {
+        let mut text = [0_u8; 64];
+        // SAFETY: the buffer is a local variable of this length.
+        let read =
+            unsafe { libc::pread(self.0.as_raw_fd(), text.as_mut_ptr().cast(), text.len(), 0) };
+        let text = text.get(..read.max(0) as usize).unwrap_or_default();
+        // "4711 (name) S 1 …"; the name may have any character, and fifteen at most.
+        let after = text.iter().rposition(|&byte| byte == b')');
+        let state = after.and_then(|at| text.get(at + 2));
+        matches!(state, Some(b'S' | b'D'))
+    }
 }
 
 /// Asks the kernel to let the calling thread run soon when it wakes, for `ns` nanoseconds at a time. Kernels before
@@ -143,6 +203,28 @@ mod tests {
         let other = std::thread::spawn(gettid).join().unwrap();
         assert_ne!(mine, other);
         assert!(mine > 0 && other > 0);
+    }
+
+    #[test]
+    fn a_thread_that_waits_is_told_from_one_that_runs() {
+        let mine = gettid();
+        let running = std::thread::spawn(move || TaskState::of(mine).unwrap().is_waiting());
+        while !running.is_finished() {}
+        assert!(!running.join().unwrap());
+        let (tell, told) = std::sync::mpsc::channel();
+        let (stop, stopped) = std::sync::mpsc::channel::<()>();
+        let waiter = std::thread::Builder::new().name("a) R 1 2".into());
+        let waiter = waiter.spawn(move || {
+            tell.send(gettid()).unwrap();
+            assert!(stopped.recv().is_err());
+        });
+        let state = TaskState::of(told.recv().unwrap()).unwrap();
+        while !state.is_waiting() {
+            sched_yield();
+        }
+        drop(stop);
+        waiter.unwrap().join().unwrap();
+        assert!(!state.is_waiting(), "it is gone");
     }
 
     #[test]

@@ -218,6 +218,12 @@ impl Collector {
         drop(before);
     }
 
+    /// Records nothing more, and leaves what is there to another process.
+    pub(crate) fn forget(&self) {
+        // ordering: Relaxed: one thread.
+        self.generation.store(0, Ordering::Relaxed);
+    }
+
     /// From now on `generation` is recorded.
     fn begin_generation(&self, generation: u32) {
         if let Some(state) = &mut *self.state.lock() {

@@ -15,6 +15,8 @@ use crate::sys::memory_barrier::Fences;
 pub(crate) struct SchedTrace;
 
 impl SchedTrace {
+    pub(crate) fn forget(&self) {}
+
     pub(crate) fn new(_: Fences) -> SchedTrace {
         SchedTrace
     }
@@ -66,6 +68,7 @@ impl ThreadTrace {
         syscall_enter(&'static Location<'static>);
         syscall_exit();
         syscall_exit_blocked();
+        run_without_p();
         m_begin();
         m_end();
         m_park();
@@ -104,6 +107,13 @@ pub(crate) fn gc_end(_: &Sched, _: u64, _: u64, _: u64) {}
 pub(crate) fn retake(_: &Sched, _: PRef, _: MRef, take: impl FnOnce() -> bool) -> bool {
     take()
 }
+
+/// The monitor takes a P from a call that was not announced.
+#[inline(always)]
+pub(crate) fn implicit_call(_: &Sched, _: PRef, _: MRef, _: GRef, change: impl FnOnce()) {
+    change();
+}
+
 /// A thread that is not an M wants a P back.
 #[inline(always)]
 pub(crate) fn preempt_requested(_: &Sched, _: u32, _: GRef, _: PreemptReason) {}

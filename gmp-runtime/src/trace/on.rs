@@ -21,7 +21,7 @@ use crate::prim::atomic::{AtomicU32, Ordering};
 use crate::prim::hint;
 use crate::sched::Sched;
 use crate::sched::current;
-use crate::sched::g::Routine;
+use crate::sched::g::{GState, Routine};
 use crate::sched::m::M;
 use crate::sched::p::P;
 use crate::sched::refs::{GRef, MRef, PRef};
@@ -145,10 +145,13 @@ impl ThreadTrace {
             // Once a generation: running can be told from descheduled by the kernel.
             encoder.m_cpu(chunk, now, thread_cpu_ns());
         }
-        let (of_proc, of_goroutine) = match m.call_p() {
-            None => (PState::Running, Traced::Running),
-            Some(_) => (PState::Syscall, Traced::Syscall),
+        let of_proc = match m.call_p() {
+            None => PState::Running,
+            Some(_) => PState::Syscall,
         };
+        // Announced or not.
+        let in_call = m.current().filter(|g| g.state() == GState::Syscall as u32);
+        let of_goroutine = in_call.map_or(Traced::Running, |_| Traced::Syscall);
         // Under the lock, without which the monitor takes no P from a call.
         if let Some(p) = m.traced_p()
             && p.traced.generation() != generation
@@ -578,6 +581,11 @@ events! {
         section.write(1, |e, c, now| e.syscall_exit_blocked(c, now));
     }
 
+    /// The M's goroutine goes on without a P, which was taken while it was in the kernel.
+    run_without_p() = |section, _m| {
+        section.write(1, |e, c, now| e.run_without_p(c, now));
+    }
+
     /// The M's thread has begun.
     m_begin() = |section, m| {
         section.write(1, |e, c, now| e.m_create(c, now, m.id));
@@ -696,6 +704,55 @@ fn record_retake(state: &mut State, generation: u32, p: PRef, from: MRef) {
         }
         let taken = (p.id, seq);
         encoder.proc_steal(chunk, now, taken, Some(from.id), RetakeReason::Syscall);
+    });
+}
+
+/// The monitor takes `p` from `g`, which waits in the kernel on `m`, by `change`.
+pub(crate) fn implicit_call(sched: &Sched, p: PRef, m: MRef, g: GRef, change: impl FnOnce()) {
+    if sched.tracer.generation() == 0 {
+        return change();
+    }
+    // The change too is made under the lock: see `ready_from_outside`.
+    let mut guard = sched.tracer.lock();
+    let generation = sched.tracer.generation();
+    if generation != 0
+        && let Some(state) = &mut *guard
+    {
+        record_implicit_call(state, generation, p, m, g);
+    }
+    change();
+}
+
+fn record_implicit_call(state: &mut State, generation: u32, p: PRef, m: MRef, g: GRef) {
+    with_outside(state, generation, |state, writer, now| {
+        if p.traced.generation() != generation {
+            p.traced.touch(generation);
+            match writer.parts() {
+                Some((encoder, chunk)) => {
+                    encoder.proc_status(chunk, now, p.id, PState::Running, Some(m.id));
+                }
+                None => writer.lose(1),
+            }
+        }
+        if g.traced.generation() != generation {
+            write_status(
+                state,
+                writer,
+                now,
+                generation,
+                g,
+                Traced::Running,
+                Some(m.id),
+            );
+        }
+        let seq = p.traced.sequence.get() + 1;
+        p.traced.sequence.set(seq);
+        let Some((encoder, chunk)) = writer.parts() else {
+            return writer.lose(2);
+        };
+        encoder.syscall_implicit(chunk, now, g.id.get(), m.id);
+        let taken = (p.id, seq);
+        encoder.proc_steal(chunk, now, taken, Some(m.id), RetakeReason::ImplicitSyscall);
     });
 }
 

@@ -1,0 +1,208 @@
+//! The signal of preemption: other uses of it, other numbers, none. Each in a process of its own, as handlers are
+//! the process's.
+
+#![allow(clippy::unwrap_used)] // an error where none may be is a failed test
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use common::{child, child_case, run, succeed};
+use gmp_runtime::{JoinHandle, Runtime, go, sleep};
+
+static SEEN: AtomicU64 = AtomicU64::new(0);
+
+extern "C" fn count(_: libc::c_int) {
+    SEEN.fetch_add(1, SeqCst);
+}
+
+/// Makes [`count`] the handler of `signal`.
+fn count_signals(signal: libc::c_int) {
+    // SAFETY: all-zero is a valid action, and the handler only adds to a number.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = count as *const () as usize;
+        action.sa_flags = libc::SA_RESTART;
+        assert_eq!(libc::sigaction(signal, &action, std::ptr::null_mut()), 0);
+    }
+}
+
+/// Calls `send` and waits until the handler was called for it, `times` times.
+fn is_handled(times: u64, send: impl Fn()) {
+    for _ in 0..times {
+        let before = SEEN.load(SeqCst);
+        send();
+        let begun = Instant::now();
+        while SEEN.load(SeqCst) == before {
+            assert!(
+                begun.elapsed() < Duration::from_secs(60),
+                "no handler was called"
+            );
+            std::thread::sleep(Duration::from_micros(100));
+        }
+    }
+}
+
+/// Two goroutines that count until they are to stop, without calling the runtime.
+fn hogs(stop: &Arc<AtomicBool>) -> Vec<(Arc<AtomicU64>, JoinHandle<()>)> {
+    (0..2)
+        .map(|_| {
+            let (stop, rounds) = (Arc::clone(stop), Arc::new(AtomicU64::new(0)));
+            let counted = Arc::clone(&rounds);
+            let hog = go(move || {
+                while !stop.load(SeqCst) {
+                    counted.fetch_add(1, SeqCst);
+                }
+            });
+            (rounds, hog)
+        })
+        .collect()
+}
+
+/// Runs `f` beside hogs, each of which comes on before and after it, on one P.
+fn beside_hogs(f: impl FnOnce() + Send) {
+    let stop = Arc::new(AtomicBool::new(false));
+    let hogs = hogs(&stop);
+    let come_on = || {
+        for _ in 0..3 {
+            let before: Vec<u64> = hogs.iter().map(|(rounds, _)| rounds.load(SeqCst)).collect();
+            let begun = Instant::now();
+            while !hogs
+                .iter()
+                .zip(&before)
+                .all(|((now, _), before)| now.load(SeqCst) > *before)
+            {
+                assert!(begun.elapsed() < Duration::from_secs(60), "no progress");
+                sleep(Duration::from_millis(1));
+            }
+        }
+    };
+    come_on();
+    f();
+    come_on();
+    stop.store(true, SeqCst);
+    hogs.into_iter().for_each(|(_, hog)| hog.join().unwrap());
+}
+
+#[test]
+fn a_signal_of_somebody_else_goes_to_the_handler_that_was_there() {
+    const NAME: &str = "a_signal_of_somebody_else_goes_to_the_handler_that_was_there";
+    if child_case().is_none() {
+        return drop(succeed(&mut child(NAME, "")));
+    }
+    count_signals(libc::SIGURG);
+    run(1, || {
+        beside_hogs(|| {
+            // SAFETY: numbers only.
+            is_handled(20, || {
+                assert_eq!(unsafe { libc::kill(libc::getpid(), libc::SIGURG) }, 0)
+            });
+        });
+    });
+    assert_eq!(
+        SEEN.load(SeqCst),
+        20,
+        "those of the scheduler are not passed on"
+    );
+}
+
+#[test]
+fn a_thread_that_runs_no_goroutines_may_be_sent_the_signal() {
+    const NAME: &str = "a_thread_that_runs_no_goroutines_may_be_sent_the_signal";
+    if child_case().is_none() {
+        return drop(succeed(&mut child(NAME, "")));
+    }
+    count_signals(libc::SIGURG);
+    let (tell, told) = std::sync::mpsc::channel();
+    let (stop, stopped) = std::sync::mpsc::channel::<()>();
+    let thread = std::thread::spawn(move || {
+        // SAFETY: the call has no arguments.
+        tell.send(unsafe { libc::pthread_self() }).unwrap();
+        assert!(stopped.recv().is_err());
+    });
+    let id = told.recv().unwrap();
+    run(1, || {
+        beside_hogs(|| {
+            // SAFETY: the thread lives until it is told to stop.
+            is_handled(20, || {
+                assert_eq!(unsafe { libc::pthread_kill(id, libc::SIGURG) }, 0)
+            });
+        });
+    });
+    drop(stop);
+    thread.join().unwrap();
+    assert_eq!(SEEN.load(SeqCst), 20);
+}
+
+#[test]
+fn another_signal_preempts_as_well() {
+    const NAME: &str = "another_signal_preempts_as_well";
+    if child_case().is_none() {
+        return drop(succeed(&mut child(NAME, "")));
+    }
+    count_signals(libc::SIGURG);
+    count_signals(libc::SIGUSR1);
+    let runtime = Runtime::builder().procs(1).preemption_signal(libc::SIGUSR1);
+    let runtime = runtime.build().unwrap();
+    // SAFETY: nothing of a thread is kept across calls that may park.
+    unsafe { runtime.run(|| beside_hogs(|| ())) };
+    assert_eq!(
+        SEEN.load(SeqCst),
+        0,
+        "neither is passed on, and SIGURG is not used"
+    );
+}
+
+#[test]
+fn a_signal_with_another_use_is_refused() {
+    for number in [0, -1, 65, libc::SIGKILL, libc::SIGSEGV, libc::SIGQUIT] {
+        let error = Runtime::builder()
+            .preemption_signal(number)
+            .build()
+            .unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
+        assert!(
+            error.to_string().starts_with(&format!("signal {number}: ")),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn without_preemption_a_hog_keeps_its_p() {
+    const NAME: &str = "without_preemption_a_hog_keeps_its_p";
+    let Some(case) = child_case() else {
+        succeed(&mut child(NAME, "on"));
+        succeed(child(NAME, "off").env("GMPDEBUG", "asyncpreemptoff=1"));
+        return;
+    };
+    count_signals(libc::SIGURG);
+    run(1, || {
+        let rounds = Arc::new(AtomicU64::new(0));
+        let stop = Arc::new(AtomicBool::new(false));
+        let (counted, stopped) = (Arc::clone(&rounds), Arc::clone(&stop));
+        let other = go(move || {
+            while !stopped.load(SeqCst) {
+                counted.fetch_add(1, SeqCst);
+                sleep(Duration::from_millis(1));
+            }
+        });
+        while rounds.load(SeqCst) == 0 {
+            sleep(Duration::from_millis(1));
+        }
+        let before = rounds.load(SeqCst);
+        let begun = Instant::now();
+        // Long enough to be preempted; or until it has been.
+        while begun.elapsed() < Duration::from_millis(200)
+            || case == "on" && rounds.load(SeqCst) == before
+        {
+            std::hint::spin_loop();
+        }
+        let after = rounds.load(SeqCst);
+        stop.store(true, SeqCst);
+        other.join().unwrap();
+        assert_eq!(after == before, case == "off", "{case}: {before} {after}");
+    });
+}
