@@ -324,7 +324,7 @@ fn a_goroutine_that_unwinds_stays_on_its_thread() {
             yield_now();
             assert!(std::thread::panicking());
             sleep(Duration::from_micros(50));
-            gmp_runtime::blocking(|| std::thread::yield_now());
+            gmp_runtime::blocking(std::thread::yield_now);
             assert!(std::thread::panicking());
             // SAFETY: as above.
             assert_eq!(unsafe { libc::gettid() }, thread);

@@ -319,6 +319,8 @@ pub(crate) fn freeze_without_p(m: &M, g: GRef, mut shared: SpinGuard<'_, Shared>
     shared.put_frozen(m, g);
     m.sched.publish_global_len(&shared);
     drop(shared);
+    // A P may be idle.
+    m.sched.wake_p_if_needed();
     if m.sched.sysmon.is_slow() {
         m.sched.sysmon.hurry();
     }
