@@ -95,8 +95,8 @@ fn a_signal_of_somebody_else_goes_to_the_handler_that_was_there() {
     count_signals(libc::SIGURG);
     run(1, || {
         beside_hogs(|| {
-            // SAFETY: numbers only.
             is_handled(20, || {
+                // SAFETY: numbers only.
                 assert_eq!(unsafe { libc::kill(libc::getpid(), libc::SIGURG) }, 0)
             });
         });
@@ -125,8 +125,8 @@ fn a_thread_that_runs_no_goroutines_may_be_sent_the_signal() {
     let id = told.recv().unwrap();
     run(1, || {
         beside_hogs(|| {
-            // SAFETY: the thread lives until it is told to stop.
             is_handled(20, || {
+                // SAFETY: the thread lives until it is told to stop.
                 assert_eq!(unsafe { libc::pthread_kill(id, libc::SIGURG) }, 0)
             });
         });
