@@ -11,7 +11,7 @@ use crate::sched::Visit;
 use crate::sched::critical;
 use crate::sched::current;
 use crate::sched::find;
-use crate::sched::g::{Wait, transition};
+use crate::sched::g::{AtEnd, Wait, transition};
 use crate::sched::locked;
 use crate::sched::m::{M, PostSwitch};
 use crate::sched::refs::{GRef, MRef};
@@ -35,25 +35,25 @@ pub(crate) struct Cancelled;
 #[inline(always)]
 pub(crate) fn yield_now(g: GRef) {
     let _section = critical::enter_to_wait(g);
-    yield_inside(g);
+    yield_inside(g, AtEnd::here());
 }
 
-/// In a call that may block `g`, before it does anything: perhaps `g` yields.
+/// At the end of a call that may block `g`: perhaps `g` yields.
 pub(crate) fn perturb(g: GRef) {
     if !std::thread::panicking() && current::m_of(g).held_p().perturbs(8) {
-        yield_inside(g);
+        yield_inside(g, AtEnd::GoesOn);
     }
 }
 
 #[inline(always)]
-fn yield_inside(g: GRef) {
+fn yield_inside(g: GRef, at_end: AtEnd) {
     let m = current::m_of(g);
     let p = m.held_p();
     if m.sched.can_drain_global() {
         // Nobody on the global queue starves while goroutines here yield to one another.
         m.sched.drain_global(&m, &p);
     }
-    let pin = Pin::while_unwinding(g);
+    let pin = Pin::while_unwinding(g, at_end);
     transition!(g, Running => Runnable);
     leave(g, m, PostSwitch::Requeue(g), Leave::Yield);
     drop(pin);
@@ -63,7 +63,7 @@ fn yield_inside(g: GRef) {
 #[inline(always)]
 pub(crate) fn park(g: GRef, m: MRef, wait: Wait, post: PostSwitch) {
     g.wait.begin(wait, g.sched.clock.now());
-    let pin = Pin::while_unwinding(g);
+    let pin = Pin::while_unwinding(g, AtEnd::here());
     transition!(g, Running => Waiting);
     leave(g, m, post, Leave::Park);
     drop(pin);
@@ -74,13 +74,16 @@ pub(crate) fn park(g: GRef, m: MRef, wait: Wait, post: PostSwitch) {
 pub(crate) struct Pin(GRef);
 
 impl Pin {
-    /// Pins `g`, which runs here and is about to leave its M, if it unwinds. At the end of the scheduler there is
-    /// only one M left.
+    /// Pins `g`, which runs here and is about to leave its M, if it unwinds; and says what becomes of it
+    /// `at_end`. At the end of the scheduler there is only one M left.
     #[inline(always)]
-    pub(crate) fn while_unwinding(g: GRef) -> Option<Pin> {
-        let unwinds = std::thread::panicking();
-        g.unwinding.set(unwinds);
-        if unwinds { Pin::new(g) } else { None }
+    pub(crate) fn while_unwinding(g: GRef, at_end: AtEnd) -> Option<Pin> {
+        g.at_end.set(at_end);
+        if at_end == AtEnd::Stays {
+            Pin::new(g)
+        } else {
+            None
+        }
     }
 
     #[cold]
