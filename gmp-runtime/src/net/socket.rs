@@ -114,6 +114,7 @@ impl<S: AsRawFd> Socket<S> {
                     self.wait(&whole, &attempt)?;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.unless_closed(error)),
                 result => return result,
             }
         }
@@ -149,7 +150,8 @@ impl<S: AsRawFd> Socket<S> {
                     self.drained.store(empty, Ordering::Relaxed);
                     return Ok(got);
                 }
-                result => return result,
+                Err(error) => return Err(self.unless_closed(error)),
+                result => return self.unless_ended_here(result),
             }
         }
     }
@@ -163,7 +165,22 @@ impl<S: AsRawFd> Socket<S> {
         site: &'static Location<'static>,
         operation: impl FnMut(&S) -> io::Result<usize>,
     ) -> io::Result<usize> {
-        self.retry(Direction::Read, site, operation)
+        self.unless_ended_here(self.retry(Direction::Read, site, operation))
+    }
+
+    /// `error`, unless the socket was closed in the middle of the operation: then the kernel speaks of that.
+    #[cold]
+    fn unless_closed(&self, error: io::Error) -> io::Error {
+        if self.is_closed() { closed() } else { error }
+    }
+
+    /// What was read, unless it is the end that closing the socket in the middle of the operation made.
+    #[inline]
+    fn unless_ended_here(&self, read: io::Result<usize>) -> io::Result<usize> {
+        match read {
+            Ok(0) if self.is_closed() => Err(closed()),
+            read => read,
+        }
     }
 
     fn slot(&self) -> &'static Slot {
