@@ -8,7 +8,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Barrier};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::{Drops, OnDrop, PROCS, child, child_case, run, succeed};
 use gmp_runtime::{Runtime, channel, current, go, park, sleep, yield_now};
@@ -437,13 +437,17 @@ fn threads_may_unpark_and_join_while_the_runtime_ends() {
 
 #[test]
 fn a_thread_that_waits_for_one_that_never_runs_is_told() {
-    // One that is kept from running for too long is preempted for: so for a moment, and more than once.
+    // One that is kept from running for too long is preempted for, and a thread that sleeps loses its P: so it
+    // computes, for a moment, and more than once.
     let told = (0..50).any(|_| {
         let joiner = run(1, || {
             let handle = go(|| ());
             let joiner = thread::spawn(move || handle.join());
             // The main goroutine keeps the only P, so the other one does not start.
-            thread::sleep(Duration::from_millis(3));
+            let begin = Instant::now();
+            while begin.elapsed() < Duration::from_millis(2) {
+                std::hint::spin_loop();
+            }
             joiner
         });
         joiner.join().unwrap().is_err()
