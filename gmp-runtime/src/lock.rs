@@ -20,6 +20,7 @@
 use crate::prim::atomic::{AtomicBool, Ordering};
 use crate::prim::cell::UnsafeCell;
 use crate::prim::{const_unless_loom, hint};
+use crate::sched::fuzz;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
@@ -85,6 +86,7 @@ impl Spin {
     /// Waits until the lock is free and takes it.
     #[inline(always)]
     pub(crate) fn lock(&self) {
+        fuzz::before_lock();
         #[cfg(debug_assertions)]
         held::check(self.rank);
         if !self.take() {

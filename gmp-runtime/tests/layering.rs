@@ -28,6 +28,7 @@ const ROWS: &[Row] = &[
         name: "1 tools",
         modules: &[
             "lock",
+            "sched::fuzz",
             "stats",
             "procs",
             "time::clock",

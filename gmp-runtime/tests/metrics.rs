@@ -19,7 +19,9 @@ fn count(name: &str) -> u64 {
 fn goroutines_are_counted_by_state() {
     run(1, || {
         let parked: Vec<_> = (0..5).map(|_| go(park)).collect();
-        yield_now();
+        while count("/sched/goroutines/waiting:goroutines") < 5 {
+            yield_now();
+        }
         let runnable: Vec<_> = (0..3).map(|_| go(|| ())).collect();
         let now = metrics();
         let counts: Vec<_> = ["not-in-go", "runnable", "running", "waiting"]

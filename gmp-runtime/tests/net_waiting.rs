@@ -248,6 +248,8 @@ fn several_read_from_one_stream() {
     }
 }
 
+// Perturbing changes the order of runs.
+#[cfg(not(gmp_sched_fuzz))]
 #[test]
 fn whoever_waits_longest_reads_first() {
     run(1, || {

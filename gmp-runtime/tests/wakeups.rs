@@ -201,6 +201,8 @@ fn yielding_wakes_nobody() {
 }
 
 /// A pair that talks wakes the idle again and again, but each of them looks around before it sleeps.
+// Perturbing changes the number of switches.
+#[cfg(not(gmp_sched_fuzz))]
 #[test]
 fn talking_wakes_less_than_once_a_message() {
     const ROUNDS: usize = 100_000;

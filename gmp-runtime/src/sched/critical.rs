@@ -20,8 +20,8 @@
 
 use std::marker::PhantomData;
 
-use crate::sched::preempt;
 use crate::sched::refs::GRef;
+use crate::sched::{fuzz, park, preempt};
 
 /// A section of the goroutine `g`; it ends when this is dropped. `MOVES`: the goroutine may be on another M
 /// then than it was.
@@ -43,7 +43,11 @@ pub(crate) fn enter(g: GRef) -> Section<false> {
 #[inline(always)]
 #[must_use]
 pub(crate) fn enter_to_wait(g: GRef) -> Section<true> {
-    Section::begin(g)
+    let section = Section::begin(g);
+    if fuzz::ON {
+        park::perturb(g);
+    }
+    section
 }
 
 /// [`enter`] if the caller runs on a goroutine. A plain thread is never stopped by us.
@@ -63,7 +67,8 @@ pub(crate) fn enter_to_wait_if(me: Option<GRef>) -> Option<Section<true>> {
 /// Ends the section in which a goroutine first comes to run.
 #[inline(always)]
 pub(crate) fn leave_first(g: GRef) {
-    drop(Section::<true>::of(g));
+    // It must not wait in a queue here: nothing catches what ends goroutines that wait when the scheduler ends.
+    drop(Section::<false>::of(g));
 }
 
 /// Begins the section in which a goroutine ends.

@@ -54,6 +54,7 @@ fn settle_unless_exit(m: &M, how: Leave) {
 #[inline(always)]
 fn needs_thought(m: &M, p: &P) -> bool {
     p.wants_attention()
+        || p.perturbs(4)
         || m.locked().is_some()
         || p.slice_is_over()
         || (p.tick().is_multiple_of(GLOBAL_QUEUE_TICK)
@@ -175,7 +176,7 @@ fn search(m: &M) -> Option<Choice> {
 
         // 5. The global queue, every 61st turn: two goroutines that ready one another for ever would
         // else keep it waiting for ever.
-        if p.tick().is_multiple_of(GLOBAL_QUEUE_TICK)
+        if (p.tick().is_multiple_of(GLOBAL_QUEUE_TICK) || p.perturbs(4))
             && sched.global_len() != 0
             && let Some(g) = sched.get_global()
         {
@@ -196,6 +197,14 @@ fn search(m: &M) -> Option<Choice> {
         }
 
         // 7. This P's own queue.
+        if p.perturbs(2)
+            && let Some(g) = p.take_oldest()
+        {
+            if p.perturbs(2) {
+                return Some(Choice::new(g, Found::Local));
+            }
+            sched.put_local(m, &p, g, false);
+        }
         if let Some((g, from_runnext)) = p.take_next() {
             let found = if from_runnext {
                 Found::Runnext

@@ -6,6 +6,7 @@ pub(crate) mod critical;
 pub(crate) mod current;
 pub(crate) mod deadlock;
 pub(crate) mod find;
+pub(crate) mod fuzz;
 pub(crate) mod g;
 pub(crate) mod handoff;
 pub(crate) mod idle;

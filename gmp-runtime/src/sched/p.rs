@@ -4,6 +4,7 @@ use std::cell::{Cell, UnsafeCell};
 
 use crate::lock::{Rank, SpinLock};
 use crate::prim::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use crate::sched::fuzz;
 use crate::sched::g::G;
 use crate::sched::inject::GList;
 use crate::sched::m::M;
@@ -98,7 +99,11 @@ impl P {
             in_call_of: AtomicPtr::new(std::ptr::null_mut()),
             call_tick: AtomicU32::new(0),
             seen_call: Cell::new((0, 0)),
-            random: Cell::new(0x9e37_79b9_7f4a_7c15 ^ (u64::from(id) << 32 | 1)),
+            random: Cell::new(
+                (0x9e37_79b9_7f4a_7c15 ^ (u64::from(id) << 32 | 1))
+                    .wrapping_add(fuzz::seed().wrapping_mul(0x2545_f491_4f6c_dd1d))
+                    .max(1),
+            ),
             free: UnsafeCell::new(GList::new()),
             stacks: UnsafeCell::new(StackCache::new(stack_class)),
             link: Cell::new(None),
@@ -284,6 +289,13 @@ impl P {
     pub(crate) fn samples_latency(&self) -> bool {
         // The golden ratio's part of all numbers: multiples of it fall evenly.
         self.switches.get().wrapping_mul(0x9e37_79b9) < 1 << 26
+    }
+
+    /// Whether to make another choice than usual, once in so many times: never in an ordinary build. For the M
+    /// that holds it.
+    #[inline(always)]
+    pub(crate) fn perturbs(&self, once_in: u32) -> bool {
+        fuzz::ON && self.random().is_multiple_of(once_in)
     }
 
     /// A random number (xorshift64*): good enough for the order of victims.

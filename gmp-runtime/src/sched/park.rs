@@ -35,6 +35,18 @@ pub(crate) struct Cancelled;
 #[inline(always)]
 pub(crate) fn yield_now(g: GRef) {
     let _section = critical::enter_to_wait(g);
+    yield_inside(g);
+}
+
+/// In a call that may block `g`, before it does anything: perhaps `g` yields.
+pub(crate) fn perturb(g: GRef) {
+    if !std::thread::panicking() && current::m_of(g).held_p().perturbs(8) {
+        yield_inside(g);
+    }
+}
+
+#[inline(always)]
+fn yield_inside(g: GRef) {
     let m = current::m_of(g);
     let p = m.held_p();
     if m.sched.can_drain_global() {

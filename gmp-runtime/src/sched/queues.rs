@@ -62,6 +62,7 @@ impl Sched {
         if p.samples_latency() {
             note_runnable(g);
         }
+        let next = next && !p.perturbs(2);
         p.queue()
             .put(g.as_non_null(), next, |batch| self.overflow(m, batch));
     }

@@ -50,8 +50,11 @@ pub(crate) fn steal_work(m: &M, p: &P) -> Outcome {
                 m.tracer.steal(m, &victim, stolen.count, StealFrom::Ring);
                 return Outcome::Stolen(GRef::from_non_null(stolen.goroutine), Found::Stolen);
             }
-            if last && let Some(next) = victim.runq.peek_next() {
-                if victim.m().is_some() && victim.in_call_of().is_none() {
+            let hurried = p.perturbs(4);
+            if (last || hurried)
+                && let Some(next) = victim.runq.peek_next()
+            {
+                if !hurried && victim.m().is_some() && victim.in_call_of().is_none() {
                     leave_alone(RUNNEXT_GRACE_NS);
                 }
                 if victim.runq.steal_next(next) {
