@@ -43,11 +43,7 @@ pub(crate) fn enter(g: GRef) -> Section<false> {
 #[inline(always)]
 #[must_use]
 pub(crate) fn enter_to_wait(g: GRef) -> Section<true> {
-    let section = Section::begin(g);
-    if fuzz::ON {
-        park::perturb(g);
-    }
-    section
+    Section::begin(g)
 }
 
 /// [`enter`] if the caller runs on a goroutine. A plain thread is never stopped by us.
@@ -96,6 +92,9 @@ impl<const MOVES: bool> Section<MOVES> {
 impl<const MOVES: bool> Drop for Section<MOVES> {
     #[inline(always)]
     fn drop(&mut self) {
+        if fuzz::ON && MOVES {
+            park::perturb(self.g);
+        }
         if self.g.mark.leave() {
             preempt::comply(self.g, MOVES);
         }

@@ -3,7 +3,7 @@
 //!
 //! | where | what may happen |
 //! |---|---|
-//! | a call that may block its goroutine begins | the goroutine yields first |
+//! | a call that may block its goroutine ends | the goroutine yields |
 //! | a goroutine becomes runnable | it goes to the tail of the ring and not into `runnext` (as Go's race build) |
 //! | a goroutine leaves its M | the scheduler is asked, and not only the head of the ring |
 //! | the scheduler searches | the global queue comes first; the ring comes before `runnext`, and is turned by one |

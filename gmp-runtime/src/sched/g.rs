@@ -197,6 +197,29 @@ impl WaitReason {
     }
 }
 
+/// What becomes of a suspended goroutine when the scheduler ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum AtEnd {
+    /// It unwinds from the call that it is in.
+    Unwinds,
+    /// Its call is done, and what came of it must not be lost: it goes on to its next one.
+    GoesOn,
+    /// It unwinds already, from a panic of its own, and cannot do so twice.
+    Stays,
+}
+
+impl AtEnd {
+    /// For a goroutine that runs here, in a call that it may unwind from.
+    #[inline(always)]
+    pub(crate) fn here() -> AtEnd {
+        if std::thread::panicking() {
+            AtEnd::Stays
+        } else {
+            AtEnd::Unwinds
+        }
+    }
+}
+
 /// What a goroutine waits for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wait {
@@ -268,8 +291,8 @@ pub(crate) struct G {
     pub(crate) runnable_since: Cell<u64>,
     /// Whether it has begun to run. Owner's.
     pub(crate) started: Cell<bool>,
-    /// Whether it was unwinding when it last left its M. Owner's.
-    pub(crate) unwinding: Cell<bool>,
+    /// What becomes of it if it is suspended when the scheduler ends. Written whenever it leaves its M.
+    pub(crate) at_end: Cell<AtEnd>,
     /// How many times it was locked and not unlocked. Its own.
     pub(crate) locks: Cell<u32>,
     /// Values of goroutine-locals, if there are any. The goroutine's own.
@@ -305,7 +328,7 @@ impl G {
             wait: ShownWait::nothing(),
             runnable_since: Cell::new(0),
             started: Cell::new(false),
-            unwinding: Cell::new(false),
+            at_end: Cell::new(AtEnd::Unwinds),
             locals: UnsafeCell::new(None),
             permit: AtomicU32::new(0),
             created_at: ShownRef::none(),

@@ -11,7 +11,7 @@ use crate::sched::Visit;
 use crate::sched::critical;
 use crate::sched::current;
 use crate::sched::find;
-use crate::sched::g::{Wait, transition};
+use crate::sched::g::{AtEnd, Wait, transition};
 use crate::sched::locked;
 use crate::sched::m::{M, PostSwitch};
 use crate::sched::refs::{GRef, MRef};
@@ -35,25 +35,25 @@ pub(crate) struct Cancelled;
 #[inline(always)]
 pub(crate) fn yield_now(g: GRef) {
     let _section = critical::enter_to_wait(g);
-    yield_inside(g);
+    yield_inside(g, AtEnd::here());
 }
 
-/// In a call that may block `g`, before it does anything: perhaps `g` yields.
+/// At the end of a call that may block `g`: perhaps `g` yields.
 pub(crate) fn perturb(g: GRef) {
     if !std::thread::panicking() && current::m_of(g).held_p().perturbs(8) {
-        yield_inside(g);
+        yield_inside(g, AtEnd::GoesOn);
     }
 }
 
 #[inline(always)]
-fn yield_inside(g: GRef) {
+fn yield_inside(g: GRef, at_end: AtEnd) {
     let m = current::m_of(g);
     let p = m.held_p();
     if m.sched.can_drain_global() {
         // Nobody on the global queue starves while goroutines here yield to one another.
         m.sched.drain_global(&m, &p);
     }
-    g.unwinding.set(std::thread::panicking());
+    g.at_end.set(at_end);
     transition!(g, Running => Runnable);
     leave(g, m, PostSwitch::Requeue(g), Leave::Yield);
 }
@@ -62,7 +62,7 @@ fn yield_inside(g: GRef) {
 #[inline(always)]
 pub(crate) fn park(g: GRef, m: MRef, wait: Wait, post: PostSwitch) {
     g.wait.begin(wait, g.sched.clock.now());
-    g.unwinding.set(std::thread::panicking());
+    g.at_end.set(AtEnd::here());
     transition!(g, Running => Waiting);
     leave(g, m, post, Leave::Park);
 }

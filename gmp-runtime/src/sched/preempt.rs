@@ -55,7 +55,7 @@
 
 use crate::prim::atomic::Ordering;
 use crate::procs::MAX_PROCS;
-use crate::sched::g::transition;
+use crate::sched::g::{AtEnd, transition};
 use crate::sched::m::{M, PostSwitch};
 use crate::sched::p::P;
 use crate::sched::refs::{GRef, MRef, PRef};
@@ -218,7 +218,7 @@ fn give_up(g: GRef, m: MRef) {
     if m.sched.stopping() || !(work_waits_for(m.sched, &p) || p.next_timer() <= monotonic_ns()) {
         return;
     }
-    g.unwinding.set(false);
+    g.at_end.set(AtEnd::GoesOn);
     transition!(g, Running => Runnable);
     park::leave(g, m, PostSwitch::Preempted(g), Leave::Preempted);
 }

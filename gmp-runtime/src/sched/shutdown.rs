@@ -5,7 +5,8 @@
 //!    its next call into the runtime.
 //! 2. [`finish`], on the thread of `run` when all other threads have ended: goroutines that never ran
 //!    lose their closures; those that stopped in the middle are resumed to unwind, so that destructors
-//!    run. One that parks again while it unwinds, or had parked while it unwound from a panic of its own,
+//!    run, and one that gave up its P at the end of a call first goes on to its next: what the call gave it
+//!    would be lost if it unwound from there. One that parks again while it unwinds, or had parked while it unwound from a panic of its own,
 //!    cannot be unwound: its handle says that it was cancelled, and all memory of the scheduler is kept,
 //!    because others may still find it where it waits.
 
@@ -13,7 +14,7 @@ use std::collections::HashSet;
 
 use crate::prim::atomic::Ordering;
 use crate::sched::Sched;
-use crate::sched::g::{GState, transition};
+use crate::sched::g::{AtEnd, GState, transition};
 use crate::sched::m::{M, PostSwitch};
 use crate::sched::refs::GRef;
 use crate::sched::{critical, current, park, worker};
@@ -84,12 +85,23 @@ fn drop_unstarted(g: GRef) {
     crate::sched::life::drop_unstarted(g);
 }
 
-/// Resumes `g` to unwind; whether it ended.
+/// Resumes `g` to unwind, after it has gone on to its next call if its last one was done; whether it ended.
 fn cancel(m: &M, g: GRef) -> bool {
-    // One that unwinds already, from a panic of its own, cannot unwind twice.
-    if cfg!(not(panic = "unwind")) || g.unwinding.get() {
+    while g.at_end.get() == AtEnd::GoesOn {
+        if resume(m, g, PostSwitch::Nothing) {
+            return true;
+        }
+        // Where it yielded.
+        m.sched.forget_queued(&m.held_p());
+    }
+    if cfg!(not(panic = "unwind")) || g.at_end.get() == AtEnd::Stays {
         return false;
     }
+    resume(m, g, PostSwitch::Cancel)
+}
+
+/// Runs `g`, which does `post` first, until it leaves; whether it ended.
+fn resume(m: &M, g: GRef, post: PostSwitch) -> bool {
     park::forget_permit(g);
     if g.state() == GState::Waiting as u32 {
         m.tracer.ready(m, g, Waker::Runtime);
@@ -101,7 +113,7 @@ fn cancel(m: &M, g: GRef) -> bool {
     m.set_current(Some(g));
     transition!(g, Runnable => Running);
     m.tracer.settle();
-    worker::enter(m, g, PostSwitch::Cancel);
+    worker::enter(m, g, post);
     let state = g.state();
     state == GState::Dead as u32 || state == GState::Idle as u32
 }

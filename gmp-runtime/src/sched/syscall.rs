@@ -27,7 +27,7 @@
 use std::panic::{self, AssertUnwindSafe, Location};
 
 use crate::prim::atomic::Ordering;
-use crate::sched::g::transition;
+use crate::sched::g::{AtEnd, transition};
 use crate::sched::m::{M, PostSwitch};
 use crate::sched::p::{NO_DEADLINE, P};
 use crate::sched::refs::{GRef, PRef};
@@ -127,7 +127,7 @@ fn exit_without_p(g: GRef, m: &M, had: PRef) {
     transition!(g, Syscall => Runnable);
     show(g, true);
     m.tracer.settle();
-    g.unwinding.set(std::thread::panicking());
+    g.at_end.set(AtEnd::here());
     m.post.set(PostSwitch::WithoutP(g));
     // SAFETY: `g` runs on its own stack; the M's stack waits in `worker::enter`.
     unsafe { switch::back(&g.context, &m.context) };
