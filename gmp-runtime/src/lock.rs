@@ -29,7 +29,7 @@ use std::ops::{Deref, DerefMut};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(crate) enum Rank {
-    /// Goroutines that wait for a collection cycle. First, because nothing is held when it is taken.
+    /// Goroutines that wait for a collection cycle, or for their turn to stop the world. First, because nothing is held when it is taken.
     Cycle,
     /// One channel's queues and buffer, or the schedule of one timer. A `select` holds those of several
     /// channels at once, taken by ascending address; a timer's is taken before its channel's.

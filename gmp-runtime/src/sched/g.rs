@@ -138,6 +138,8 @@ pub(crate) enum WaitReason {
     Park = 17,
     /// Waits for a collection cycle.
     GcCycle = 18,
+    /// Waits for its turn to stop the world.
+    StoppingTheWorld = 19,
 }
 
 /// Every reason.
@@ -157,6 +159,7 @@ const WAIT_REASONS: &[WaitReason] = &[
     WaitReason::Join,
     WaitReason::Park,
     WaitReason::GcCycle,
+    WaitReason::StoppingTheWorld,
 ];
 
 impl WaitReason {
@@ -193,6 +196,7 @@ impl WaitReason {
             WaitReason::Join => "join",
             WaitReason::Park => "park",
             WaitReason::GcCycle => "wait for GC cycle",
+            WaitReason::StoppingTheWorld => "stopping the world",
         }
     }
 }

@@ -79,6 +79,8 @@ pub(crate) struct M {
     pub(crate) thread: AtomicI32,
     /// Whether a signal of ours is under way to it.
     pub(crate) signal_sent: AtomicBool,
+    /// Whether it stands at a safe point. Written under the scheduler's lock, by this M.
+    pub(crate) at_safe_point: AtomicBool,
     /// What this M records with. This M's, and the tracer's under its protocol.
     pub(crate) tracer: crate::trace::ThreadTrace,
 }
@@ -109,6 +111,7 @@ impl M {
             frozen_after: Cell::new(0),
             thread: AtomicI32::new(0),
             signal_sent: AtomicBool::new(false),
+            at_safe_point: AtomicBool::new(false),
             tracer: crate::trace::ThreadTrace::new(id),
         }
     }

@@ -28,6 +28,7 @@ pub(crate) mod runq;
 pub(crate) mod shown;
 pub(crate) mod shutdown;
 pub(crate) mod steal;
+pub(crate) mod stw;
 pub(crate) mod syscall;
 pub(crate) mod sysmon;
 pub(crate) mod table;
@@ -47,6 +48,7 @@ use crate::sched::m::M;
 use crate::sched::netpoll::Netpoll;
 use crate::sched::procs::Procs;
 use crate::sched::refs::{MRef, PRef};
+use crate::sched::stw::World;
 use crate::sched::table::GTable;
 use crate::sched::worker::Spawner;
 use crate::stack::StackPool;
@@ -78,6 +80,8 @@ pub(crate) struct Shared {
     free: GList,
     /// Set when the goroutines that are left are being ended: nobody else makes one runnable any more.
     closed: bool,
+    /// While the world is to stop, the P of the goroutine that stops it.
+    stopper: Option<PRef>,
 }
 
 impl Shared {
@@ -132,7 +136,7 @@ impl Shared {
     }
 
     /// A P that waits for an M.
-    pub(crate) fn take_awaiting_p(&mut self) -> Option<PRef> {
+    fn take_awaiting_p(&mut self) -> Option<PRef> {
         let p = self.awaiting_ps?;
         self.awaiting_ps = p.link.take();
         Some(p)
@@ -165,6 +169,7 @@ pub(crate) struct Sched {
     pub(crate) netpoll: Netpoll,
     pub(crate) spawner: Spawner,
     pub(crate) sysmon: sysmon::Sysmon,
+    pub(crate) world: World,
     next_id: AtomicU64,
     /// For how long goroutines have waited for mutexes, in nanoseconds.
     mutex_wait_ns: AtomicU64,
@@ -212,6 +217,7 @@ impl Sched {
                     awaiting_ps: None,
                     free: GList::new(),
                     closed: false,
+                    stopper: None,
                 },
             ),
             global_len: AtomicU32::new(0),
@@ -228,6 +234,7 @@ impl Sched {
             netpoll: Netpoll::new()?,
             spawner: Spawner::new(),
             sysmon: sysmon::Sysmon::default(),
+            world: World::new(fences),
             next_id: AtomicU64::new(1),
             mutex_wait_ns: AtomicU64::new(0),
             m_total: AtomicU32::new(0),
@@ -440,8 +447,11 @@ impl Sched {
         self.take_idle_p_locked(&mut self.shared.lock())
     }
 
-    /// [`Sched::take_idle_p`] for whoever has the lock.
+    /// [`Sched::take_idle_p`] for whoever has the lock. None while the world is to stop.
     pub(crate) fn take_idle_p_locked(&self, shared: &mut Shared) -> Option<PRef> {
+        if self.world.is_to_stop() {
+            return None;
+        }
         let p = shared.take_idle_p()?;
         self.idle.p_left_idle();
         self.sysmon.p_left_idle();
@@ -452,6 +462,9 @@ impl Sched {
     /// one that waits for an M; then also whether that M counts as spinning.
     pub(crate) fn take_p_after_call(&self, had: PRef) -> Option<(PRef, bool)> {
         let mut shared = self.shared.lock();
+        if self.world.is_to_stop() {
+            return None;
+        }
         if shared.take_this_idle_p(had) {
             self.idle.p_left_idle();
             self.sysmon.p_left_idle();
@@ -460,13 +473,21 @@ impl Sched {
         if let Some(p) = self.take_idle_p_locked(&mut shared) {
             return Some((p, false));
         }
-        let p = shared.take_awaiting_p()?;
+        let p = self.take_awaiting_p_locked(&mut shared)?;
         Some((p, p.awaits_spinning.get()))
     }
 
     /// A P that waits for an M to be made.
     pub(crate) fn take_awaiting_p(&self) -> Option<PRef> {
-        self.shared.lock().take_awaiting_p()
+        self.take_awaiting_p_locked(&mut self.shared.lock())
+    }
+
+    /// [`Sched::take_awaiting_p`] for whoever has the lock. None while the world is to stop.
+    pub(crate) fn take_awaiting_p_locked(&self, shared: &mut Shared) -> Option<PRef> {
+        if self.world.is_to_stop() {
+            return None;
+        }
+        shared.take_awaiting_p()
     }
 
     /// Puts `p`, for which no M could be made, on the idle list, and withdraws the claim to spin.

@@ -59,7 +59,7 @@ use crate::sched::g::{AtEnd, transition};
 use crate::sched::m::{M, PostSwitch};
 use crate::sched::p::P;
 use crate::sched::refs::{GRef, MRef, PRef};
-use crate::sched::{Sched, Shared, current, find, park};
+use crate::sched::{Sched, Shared, current, find, park, stw};
 use crate::sys::clock::monotonic_ns;
 use crate::sys::signal;
 use crate::sys::thread::send_signal;
@@ -157,19 +157,35 @@ fn work_waits_for(sched: &Sched, p: &P) -> bool {
 #[cold]
 fn ask(sched: &Sched, p: &P, why: PreemptReason) -> bool {
     let shared = sched.shared.lock();
+    let asked = !sched.world.is_to_stop() && ask_locked(sched, p, Some(why));
+    drop(shared);
+    asked
+}
+
+/// Asks the goroutine that runs on `p` to stop; again, unless it is the `first` time. Under the scheduler's lock.
+pub(crate) fn ask_to_stop(sched: &Sched, p: &P, first: bool) {
+    ask_locked(sched, p, first.then_some(PreemptReason::Stop));
+}
+
+/// Asks the goroutine that runs on `p`, and records why, if it was not asked before; whether one runs there.
+fn ask_locked(sched: &Sched, p: &P, why: Option<PreemptReason>) -> bool {
     let Some(m) = p.m() else { return false };
     let Some(g) = m.current() else { return false };
     if m.p().is_none_or(|held| !std::ptr::eq(&*held, p)) || sched.stopping() {
         return false;
     }
-    crate::trace::preempt_requested(sched, p.id, g, why);
+    if let Some(why) = why {
+        crate::trace::preempt_requested(sched, p.id, g, why);
+    }
     g.mark.request();
+    if !sched.preempts {
+        return true;
+    }
     // ordering: AcqRel; pairs with the swap in `on_signal`: one signal at a time is under way.
     if !m.signal_sent.swap(true, Ordering::AcqRel) {
         // ordering: Relaxed: written before the M had a P.
         send_signal(m.thread.load(Ordering::Relaxed), signal::PREEMPTION);
     }
-    drop(shared);
     true
 }
 
@@ -189,7 +205,11 @@ fn on_signal() -> bool {
         && g.mark.take_request()
     {
         g.mark.enter();
-        freeze(&m, g, Preemption::Signal);
+        if m.sched.world.is_to_stop() {
+            stw::stop_here(&m, Preemption::Signal);
+        } else {
+            freeze(&m, g, Preemption::Signal);
+        }
         g.mark.leave();
     }
     true
@@ -203,7 +223,9 @@ pub(crate) fn comply(g: GRef, may_move: bool) {
     g.mark.enter();
     if g.mark.take_request() {
         let m = current::m_of(g);
-        if may_move && !std::thread::panicking() {
+        if m.sched.world.is_to_stop() {
+            stw::stop_here(&m, Preemption::Cooperative);
+        } else if may_move && !std::thread::panicking() {
             give_up(g, m);
         } else {
             freeze(&m, g, Preemption::Cooperative);
@@ -284,7 +306,9 @@ fn thaw(m: &M, g: GRef) {
             break p;
         }
     };
+    stw::wait_to_take(m);
     m.acquire_p(p);
+    stw::stop_if_wanted(m);
     m.tracer.start(m, g, Found::Wired);
     g.mark.take_request();
     p.count_start(false);

@@ -31,7 +31,7 @@ use crate::sched::g::{AtEnd, transition};
 use crate::sched::m::{M, PostSwitch};
 use crate::sched::p::{NO_DEADLINE, P};
 use crate::sched::refs::{GRef, PRef};
-use crate::sched::{Sched, critical, current, park};
+use crate::sched::{Sched, critical, current, park, stw};
 use crate::stack;
 use crate::switch;
 
@@ -110,6 +110,7 @@ fn exit_without_p(g: GRef, m: &M, had: PRef) {
     let sched = m.sched;
     if let Some((p, spinning)) = sched.take_p_after_call(had) {
         m.acquire_p(p);
+        stw::stop_if_wanted(m);
         m.tracer.syscall_exit(m);
         m.end_call(None);
         p.count_start(false);

@@ -59,6 +59,10 @@ impl ThreadTrace {
         proc_start(PRef);
         proc_stop(PRef);
         preempted(Preemption);
+        safe_point(Preemption);
+        stop_requested(&'static str);
+        stopped();
+        restarted();
         procs_change(u32);
         proc_handoff(MRef, HandoffReason);
         m_lock();
