@@ -7,14 +7,11 @@ use super::clock::Clock;
 use super::fault::Fault;
 use super::generation::ThreadBatches;
 use super::numbers::{PADDING, number_at};
-use super::spec::{self, MAX_ARGS};
+use super::spec::{self, MAX_ARGS, MAX_EVENT_BYTES};
 use crate::error::Error;
 use crate::input::{ReadAt, read_full};
 use std::collections::VecDeque;
 use std::sync::Arc;
-
-/// Bytes of the longest event: its kind, its time and its numbers.
-const MAX_EVENT_BYTES: usize = 1 + 10 * (1 + MAX_ARGS);
 
 /// Bytes of a batch that are read at once.
 const WINDOW: usize = 32 << 10;

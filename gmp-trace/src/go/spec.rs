@@ -2,6 +2,8 @@
 //!
 //! Names of events and arguments are those of Go's raw text.
 
+use crate::varint::MAX_VARINT_BYTES;
+
 /// What kind of record an event is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
@@ -120,6 +122,9 @@ pub(crate) const MAX_FRAMES: u64 = 128;
 
 /// Numbers of a timed event after its time, at most.
 pub(crate) const MAX_ARGS: usize = 4;
+
+/// Bytes of the longest event of a thread: its kind, its time and its numbers.
+pub(crate) const MAX_EVENT_BYTES: usize = 1 + (1 + MAX_ARGS) * MAX_VARINT_BYTES;
 
 /// The experiment about allocations.
 pub(crate) const EXPERIMENT_ALLOC_FREE: u8 = 1;

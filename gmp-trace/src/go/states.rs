@@ -10,11 +10,11 @@ use crate::tables::Text;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GStatus {
     /// Not known: somebody waits for it to turn up.
-    Unknown,
-    Runnable,
-    Running,
-    Syscall,
-    Waiting,
+    Unknown = 0,
+    Runnable = 1,
+    Running = 2,
+    Syscall = 3,
+    Waiting = 4,
 }
 
 impl GStatus {
@@ -28,6 +28,10 @@ impl GStatus {
         }
     }
 
+    pub(super) fn number(self) -> u64 {
+        self as u64
+    }
+
     pub(crate) fn name(self) -> &'static str {
         match self {
             GStatus::Unknown => "unknown",
@@ -39,16 +43,16 @@ impl GStatus {
     }
 }
 
-/// A state of a P.
+/// A state of a P, by its number in the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PStatus {
     /// Not known: somebody waits for it to turn up.
-    Unknown,
-    Running,
-    Idle,
-    Syscall,
+    Unknown = 0,
+    Running = 1,
+    Idle = 2,
+    Syscall = 3,
     /// In a system call of a thread that is gone.
-    Abandoned,
+    Abandoned = 4,
 }
 
 impl PStatus {
@@ -60,6 +64,10 @@ impl PStatus {
             4 => Some(PStatus::Abandoned),
             _ => None,
         }
+    }
+
+    pub(super) fn number(self) -> u64 {
+        self as u64
     }
 
     pub(crate) fn name(self) -> &'static str {

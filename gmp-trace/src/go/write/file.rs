@@ -4,13 +4,10 @@ use std::io::{self, Write};
 
 use crate::go::header::{HEADER_BYTES, Version};
 use crate::go::spec;
-use crate::varint::{self, MAX_VARINT_BYTES};
+use crate::varint;
 
 /// The id that stands for no thread.
 pub(super) const NO_THREAD: u64 = u64::MAX;
-
-/// Bytes of the longest event of a thread.
-const MAX_EVENT_BYTES: usize = 1 + (1 + spec::MAX_ARGS) * MAX_VARINT_BYTES;
 
 /// Records of one thread, or of one table, that were not written yet.
 #[derive(Debug)]
@@ -55,7 +52,7 @@ impl Batch {
         if time < self.last {
             file.batch(self);
         }
-        self.make_room(file, time, MAX_EVENT_BYTES);
+        self.make_room(file, time, spec::MAX_EVENT_BYTES);
         self.data.push(kind);
         varint::push(&mut self.data, time - self.last);
         for &arg in args {

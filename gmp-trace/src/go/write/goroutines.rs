@@ -22,12 +22,8 @@ impl<W: Write> Writer<W> {
 
     pub(super) fn goroutine_stops(&mut self, event: &Event, at: At, tables: &Tables) -> bool {
         let at = self.real(at, event);
-        let g = match event.g {
-            Some(id) => self.world.goroutine(id),
-            None => match self.goroutine_of(at) {
-                Some(g) => g,
-                None => return false,
-            },
+        let Some(g) = self.goroutine_or_of(event, at) else {
+            return false;
         };
         let goroutine = self.world.g(g);
         let in_syscall = goroutine.status == GStatus::Syscall && goroutine.thread == at.m;
@@ -53,7 +49,7 @@ impl<W: Write> Writer<W> {
                 stack,
                 ..
             } => {
-                let reason = match Self::reason(reason).filter(|_| !self.of_go) {
+                let reason = match word_of_go(reason).filter(|_| !self.of_go) {
                     Some(word) => self.names.string(word, &mut self.file),
                     None => self.text(reason, tables),
                 };
@@ -87,17 +83,11 @@ impl<W: Write> Writer<W> {
     /// A goroutine that ends has no range open.
     fn end_ranges(&mut self, g: u32, at: At) {
         for _ in 0..self.world.g(g).stops().len() {
-            self.add_end(at, spec::STW_END);
+            self.add(at, spec::STW_END, &[]);
         }
         if self.world.g(g).assists() {
-            self.add_end(at, spec::GC_MARK_ASSIST_END);
+            self.add(at, spec::GC_MARK_ASSIST_END, &[]);
         }
-    }
-
-    fn add_end(&mut self, at: At, kind: u8) {
-        let name = spec::spec(kind).map_or("", |spec| spec.name);
-        *self.outcome.added.entry(name).or_default() += 1;
-        self.put(at, kind, &[]);
     }
 
     pub(super) fn goroutine_made(&mut self, event: &Event, at: At, tables: &Tables) -> bool {
@@ -194,5 +184,16 @@ impl<W: Write> Writer<W> {
         }
         self.put_status(g, at, stack, false);
         true
+    }
+}
+
+/// What Go's tools look for by a certain word gets that word.
+fn word_of_go(reason: Text) -> Option<&'static str> {
+    match reason {
+        Text::IO_WAIT => Some("network"),
+        Text::SEMACQUIRE => Some("sync"),
+        Text::JOIN => Some("sync.join"),
+        Text::GC_WAIT => Some("wait until GC ends"),
+        _ => None,
     }
 }

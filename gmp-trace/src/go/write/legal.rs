@@ -15,7 +15,6 @@ use crate::event::Event;
 use crate::go::spec;
 use crate::go::states::{GStatus, NOBODY, PStatus};
 use crate::id::{GId, PId};
-use crate::tables::Text;
 
 /// Where an event is written: the slot of a thread, and the time in the trace that is written.
 #[derive(Clone, Copy, Debug)]
@@ -36,26 +35,6 @@ const UNNAMED_BY_P: u64 = 1 << 40;
 /// As [`UNNAMED_BY_P`], that of a goroutine in a system call.
 const UNNAMED_BY_G: u64 = 1 << 41;
 
-fn number_of(status: GStatus) -> u64 {
-    match status {
-        GStatus::Unknown => 0,
-        GStatus::Runnable => 1,
-        GStatus::Running => 2,
-        GStatus::Syscall => 3,
-        GStatus::Waiting => 4,
-    }
-}
-
-fn number_of_p(status: PStatus) -> u64 {
-    match status {
-        PStatus::Unknown => 0,
-        PStatus::Running => 1,
-        PStatus::Idle => 2,
-        PStatus::Syscall => 3,
-        PStatus::Abandoned => 4,
-    }
-}
-
 impl<W: Write> Writer<W> {
     // ---- writing
 
@@ -67,10 +46,18 @@ impl<W: Write> Writer<W> {
     }
 
     /// Writes an event that the trace does not have.
-    fn add(&mut self, at: At, kind: u8, args: &[u64]) {
+    pub(super) fn add(&mut self, at: At, kind: u8, args: &[u64]) {
         let name = spec::spec(kind).map_or("", |spec| spec.name);
         *self.outcome.added.entry(name).or_default() += 1;
         self.put(at, kind, args);
+    }
+
+    fn put_or_add(&mut self, at: At, kind: u8, args: &[u64], added: bool) {
+        if added {
+            self.add(at, kind, args);
+        } else {
+            self.put(at, kind, args);
+        }
     }
 
     // ---- statuses
@@ -90,7 +77,7 @@ impl<W: Write> Writer<W> {
         let generation = self.file.generation;
         let goroutine = self.world.g(g);
         (goroutine.stated, goroutine.sequence) = (generation, 0);
-        let (id, status) = (goroutine.id.get(), number_of(goroutine.status));
+        let (id, status) = (goroutine.id.get(), goroutine.status.number());
         let thread = goroutine.thread;
         let m = match thread {
             NOBODY => NO_THREAD,
@@ -101,11 +88,7 @@ impl<W: Write> Writer<W> {
             0 => (spec::GO_STATUS, &args[..3]),
             _ => (spec::GO_STATUS_STACK, &args[..]),
         };
-        if added {
-            self.add(at, kind, args);
-        } else {
-            self.put(at, kind, args);
-        }
+        self.put_or_add(at, kind, args, added);
     }
 
     /// The P's status has been written in this generation.
@@ -122,12 +105,8 @@ impl<W: Write> Writer<W> {
         let generation = self.file.generation;
         let proc = self.world.p(p);
         (proc.stated, proc.sequence) = (generation, 0);
-        let args = [u64::from(proc.id.get()), number_of_p(proc.status)];
-        if added {
-            self.add(at, spec::PROC_STATUS, &args);
-        } else {
-            self.put(at, spec::PROC_STATUS, &args);
-        }
+        let args = [u64::from(proc.id.get()), proc.status.number()];
+        self.put_or_add(at, spec::PROC_STATUS, &args, added);
     }
 
     // ---- threads
@@ -227,11 +206,7 @@ impl<W: Write> Writer<W> {
         let proc = self.world.p(p);
         proc.sequence += 1;
         let args = [u64::from(proc.id.get()), proc.sequence];
-        if added {
-            self.add(at, spec::PROC_START, &args);
-        } else {
-            self.put(at, spec::PROC_START, &args);
-        }
+        self.put_or_add(at, spec::PROC_START, &args, added);
     }
 
     // ---- goroutines
@@ -244,11 +219,7 @@ impl<W: Write> Writer<W> {
         let goroutine = self.world.g(g);
         goroutine.sequence += 1;
         let args = [goroutine.id.get(), goroutine.sequence];
-        if added {
-            self.add(at, spec::GO_START, &args);
-        } else {
-            self.put(at, spec::GO_START, &args);
-        }
+        self.put_or_add(at, spec::GO_START, &args, added);
         self.world.bind(g, at.m, GStatus::Running);
     }
 
@@ -260,11 +231,7 @@ impl<W: Write> Writer<W> {
         if p != NOBODY && self.world.p(p).status == PStatus::Syscall {
             self.release(at);
         }
-        if added {
-            self.add(at, spec::GO_SYSCALL_END_BLOCKED, &[]);
-        } else {
-            self.put(at, spec::GO_SYSCALL_END_BLOCKED, &[]);
-        }
+        self.put_or_add(at, spec::GO_SYSCALL_END_BLOCKED, &[], added);
         self.world.unbind(g);
         self.world.g(g).status = GStatus::Runnable;
     }
@@ -278,11 +245,7 @@ impl<W: Write> Writer<W> {
         proc.sequence += 1;
         proc.status = PStatus::Syscall;
         let args = [proc.sequence, stack];
-        if added {
-            self.add(at, spec::GO_SYSCALL_BEGIN, &args);
-        } else {
-            self.put(at, spec::GO_SYSCALL_BEGIN, &args);
-        }
+        self.put_or_add(at, spec::GO_SYSCALL_BEGIN, &args, added);
         self.world.g(g).status = GStatus::Syscall;
     }
 
@@ -302,8 +265,8 @@ impl<W: Write> Writer<W> {
             NOBODY => at.on(self.unnamed_thread(g)),
             thread => at.on(thread),
         };
-        // Four steps lead from any status to any other.
-        for _ in 0..6 {
+        // Three steps at most lead from any status to any other.
+        for _ in 0..3 {
             let goroutine = self.world.g(g);
             let (from, thread) = (goroutine.status, goroutine.thread);
             let here = at.on(thread);
@@ -338,6 +301,7 @@ impl<W: Write> Writer<W> {
                 (Running | Syscall, _) => self.leave(g, here),
             }
         }
+        debug_assert_eq!(self.world.g(g).status, to);
     }
 
     /// The goroutine's system call ends, and its thread still has its P.
@@ -345,11 +309,7 @@ impl<W: Write> Writer<W> {
         self.state(g, at);
         let p = self.world.m(at.m).p;
         self.state_proc(p, at);
-        if added {
-            self.add(at, spec::GO_SYSCALL_END, &[]);
-        } else {
-            self.put(at, spec::GO_SYSCALL_END, &[]);
-        }
+        self.put_or_add(at, spec::GO_SYSCALL_END, &[], added);
         self.world.p(p).status = PStatus::Running;
         self.world.g(g).status = GStatus::Running;
     }
@@ -433,6 +393,14 @@ impl<W: Write> Writer<W> {
         at
     }
 
+    /// Slot of the event's goroutine: the one that it names, else that of the thread.
+    pub(super) fn goroutine_or_of(&mut self, event: &Event, at: At) -> Option<u32> {
+        match event.g {
+            Some(id) => Some(self.world.goroutine(id)),
+            None => self.goroutine_of(at),
+        }
+    }
+
     /// Slot of the goroutine of the thread.
     pub(super) fn goroutine_of(&mut self, at: At) -> Option<u32> {
         let g = self.world.m(at.m).g;
@@ -491,16 +459,5 @@ impl<W: Write> Writer<W> {
             self.state_thread(at);
         }
         found
-    }
-
-    /// What Go's tools look for by a certain word gets that word.
-    pub(super) fn reason(text: Text) -> Option<&'static str> {
-        match text {
-            Text::IO_WAIT => Some("network"),
-            Text::SEMACQUIRE => Some("sync"),
-            Text::JOIN => Some("sync.join"),
-            Text::GC_WAIT => Some("wait until GC ends"),
-            _ => None,
-        }
     }
 }

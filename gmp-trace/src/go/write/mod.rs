@@ -364,14 +364,16 @@ fn subject(event: &Event) -> Option<GId> {
 
 /// A goroutine that is made like this may be that of a thread of C.
 fn may_be_made_by_c(event: &Event) -> bool {
-    let shape = |child| Body::GoCreate {
-        child,
-        site: None,
-        stack: None,
-        start_stack: None,
-        runnable: false,
-    };
-    matches!(event.body, Body::GoCreate { child, .. } if event.body == shape(child))
+    matches!(
+        event.body,
+        Body::GoCreate {
+            site: None,
+            stack: None,
+            start_stack: None,
+            runnable: false,
+            ..
+        }
+    )
 }
 
 /// Whether `event` says that `child` is in a system call on thread `m`.

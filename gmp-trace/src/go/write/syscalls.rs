@@ -21,12 +21,8 @@ impl<W: Write> Writer<W> {
             return true;
         }
         let at = self.real(at, event);
-        let g = match event.g {
-            Some(id) => self.world.goroutine(id),
-            None => match self.goroutine_of(at) {
-                Some(g) => g,
-                None => return false,
-            },
+        let Some(g) = self.goroutine_or_of(event, at) else {
+            return false;
         };
         if let Body::SyscallEnter { site, stack } = event.body {
             self.bring(g, GStatus::Running, at);
