@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 
 use gmp_trace::anomaly::Severity;
 use gmp_trace::{Body, Event};
+use go_support::goroutine::Goroutine;
 use go_support::oracle::{self, Oracle};
-use go_support::summary::{Goroutine, Summary, Times};
+use go_support::summary::{Summary, Times};
 use go_support::{drain, lenient, strict, trace, traces};
 
 fn summaries(name: &str, bytes: &[u8], times: Times) -> Summary {

@@ -9,6 +9,8 @@ use gmp_trace::event::{GState, PState, Scope};
 use gmp_trace::tables::{StackRef, Tables, Text};
 use gmp_trace::{Body, Event};
 
+use super::goroutine::{Goroutine, State};
+
 /// By which clock a summary is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Times {
@@ -16,18 +18,6 @@ pub(crate) enum Times {
     Recorded,
     /// As Go's reader shows them: no event at or before the time of the one before it.
     AsGo,
-}
-
-/// A state in Go's words.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    NotExist,
-    Undetermined,
-    Runnable,
-    Running,
-    Syscall,
-    Waiting,
-    Idle,
 }
 
 /// A goroutine turns from one state to another.
@@ -39,34 +29,6 @@ struct Turn<'a> {
     time: i64,
     reason: &'a str,
     stack: Option<StackRef>,
-}
-
-/// A goroutine.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Goroutine {
-    pub(crate) name: String,
-    pub(crate) creation: i64,
-    pub(crate) start: Option<i64>,
-    pub(crate) end: Option<i64>,
-    pub(crate) exec: i64,
-    pub(crate) sched_wait: i64,
-    pub(crate) syscall: i64,
-    pub(crate) syscall_block: i64,
-    pub(crate) block: BTreeMap<String, i64>,
-    pub(crate) ranges: BTreeMap<String, i64>,
-    pub(crate) total: i64,
-    pub(crate) regions: i64,
-    /// Events that had a part in the figures.
-    pub(crate) events: i64,
-    ended: bool,
-    last_start: Option<i64>,
-    last_runnable: Option<i64>,
-    last_block: Option<(i64, String)>,
-    last_syscall: Option<i64>,
-    last_syscall_block: Option<i64>,
-    last_range: BTreeMap<String, i64>,
-    open_regions: Vec<u64>,
-    stops: Vec<String>,
 }
 
 /// A task.
@@ -206,8 +168,28 @@ impl Summary {
         let time = self.clock(event);
         let g = event.g.map_or(0, |g| g.get());
         self.count(kind_of(&event.body));
-        match event.body {
-            Body::Sync { .. } => self.sync = time,
+        if let Some(turn) = self.turn_of(event, time, tables) {
+            self.turn(&turn, event, tables);
+        } else {
+            self.take_rest(event, time, g, tables);
+        }
+        if let Some(goroutine) = self.goroutines.get_mut(&g) {
+            goroutine.events += 1;
+        }
+    }
+
+    /// How the event turns its goroutine, if it does.
+    fn turn_of<'a>(&self, event: &Event, time: i64, tables: &'a Tables) -> Option<Turn<'a>> {
+        let g = event.g.map_or(0, |g| g.get());
+        let turn = |id, from, to, stack| Turn {
+            id,
+            from,
+            to,
+            time,
+            reason: "",
+            stack,
+        };
+        Some(match event.body {
             Body::GoCreate {
                 child,
                 start_stack,
@@ -219,133 +201,26 @@ impl Summary {
                 } else {
                     State::Waiting
                 };
-                self.turn(
-                    &Turn {
-                        id: child.get(),
-                        from: State::NotExist,
-                        to,
-                        time,
-                        reason: "",
-                        stack: start_stack,
-                    },
-                    event,
-                    tables,
-                );
+                turn(child.get(), State::NotExist, to, start_stack)
             }
-            Body::GoStart { .. } => {
-                self.turn(
-                    &Turn {
-                        id: g,
-                        from: State::Runnable,
-                        to: State::Running,
-                        time,
-                        reason: "",
-                        stack: None,
-                    },
-                    event,
-                    tables,
-                );
-            }
+            Body::GoStart { .. } => turn(g, State::Runnable, State::Running, None),
             Body::GoYield { stack } | Body::GoPreempted { stack, .. } => {
-                self.turn(
-                    &Turn {
-                        id: g,
-                        from: State::Running,
-                        to: State::Runnable,
-                        time,
-                        reason: "",
-                        stack,
-                    },
-                    event,
-                    tables,
-                );
+                turn(g, State::Running, State::Runnable, stack)
             }
-            Body::GoPark { reason, stack, .. } => {
-                let reason = tables.text(reason).to_owned();
-                self.turn(
-                    &Turn {
-                        id: g,
-                        from: State::Running,
-                        to: State::Waiting,
-                        time,
-                        reason: &reason,
-                        stack,
-                    },
-                    event,
-                    tables,
-                );
-            }
+            Body::GoPark { reason, stack, .. } => Turn {
+                reason: tables.text(reason),
+                ..turn(g, State::Running, State::Waiting, stack)
+            },
             Body::GoReady { goroutine, .. } => {
-                self.turn(
-                    &Turn {
-                        id: goroutine.get(),
-                        from: State::Waiting,
-                        to: State::Runnable,
-                        time,
-                        reason: "",
-                        stack: None,
-                    },
-                    event,
-                    tables,
-                );
+                turn(goroutine.get(), State::Waiting, State::Runnable, None)
             }
             Body::GoExit { .. } => {
                 let from = self.alive.get(&g).copied().unwrap_or(State::Running);
-                self.turn(
-                    &Turn {
-                        id: g,
-                        from,
-                        to: State::NotExist,
-                        time,
-                        reason: "",
-                        stack: None,
-                    },
-                    event,
-                    tables,
-                );
+                turn(g, from, State::NotExist, None)
             }
-            Body::SyscallEnter { stack, .. } => {
-                self.turn(
-                    &Turn {
-                        id: g,
-                        from: State::Running,
-                        to: State::Syscall,
-                        time,
-                        reason: "",
-                        stack,
-                    },
-                    event,
-                    tables,
-                );
-            }
-            Body::SyscallExit => {
-                self.turn(
-                    &Turn {
-                        id: g,
-                        from: State::Syscall,
-                        to: State::Running,
-                        time,
-                        reason: "",
-                        stack: None,
-                    },
-                    event,
-                    tables,
-                );
-            }
-            Body::SyscallExitBlocked => {
-                self.turn(
-                    &Turn {
-                        id: g,
-                        from: State::Syscall,
-                        to: State::Runnable,
-                        time,
-                        reason: "",
-                        stack: None,
-                    },
-                    event,
-                    tables,
-                );
-            }
+            Body::SyscallEnter { stack, .. } => turn(g, State::Running, State::Syscall, stack),
+            Body::SyscallExit => turn(g, State::Syscall, State::Running, None),
+            Body::SyscallExitBlocked => turn(g, State::Syscall, State::Runnable, None),
             Body::GoStatus {
                 goroutine,
                 state,
@@ -363,19 +238,15 @@ impl Summary {
                 } else {
                     State::Undetermined
                 };
-                self.turn(
-                    &Turn {
-                        id: goroutine.get(),
-                        from,
-                        to,
-                        time,
-                        reason: "",
-                        stack,
-                    },
-                    event,
-                    tables,
-                );
+                turn(goroutine.get(), from, to, stack)
             }
+            _ => return None,
+        })
+    }
+
+    fn take_rest(&mut self, event: &Event, time: i64, g: u64, tables: &Tables) {
+        match event.body {
+            Body::Sync { .. } => self.sync = time,
             Body::ProcStart => self.turn_proc(event.p, State::Idle, State::Running, time),
             Body::ProcStop => self.turn_proc(event.p, State::Running, State::Idle, time),
             Body::ProcSteal { victim, from_m, .. } => {
@@ -399,9 +270,6 @@ impl Summary {
                 self.turn_proc(Some(proc), from, to, time);
             }
             _ => self.take_span(event, time, g, tables),
-        }
-        if let Some(goroutine) = self.goroutines.get_mut(&g) {
-            goroutine.events += 1;
         }
     }
 
@@ -450,10 +318,7 @@ impl Summary {
         }
         match from {
             State::Undetermined => {
-                let mut goroutine = Goroutine {
-                    creation: self.sync,
-                    ..Goroutine::default()
-                };
+                let mut goroutine = Goroutine::new(self.sync);
                 let before = time - self.sync;
                 match to {
                     State::Running => goroutine.exec += before,
@@ -470,12 +335,8 @@ impl Summary {
                     .goroutines
                     .get(&creator)
                     .and_then(|c| c.open_regions.last());
-                let open_regions = inherited.copied().into_iter().collect();
-                let goroutine = Goroutine {
-                    creation: time,
-                    open_regions,
-                    ..Goroutine::default()
-                };
+                let mut goroutine = Goroutine::new(time);
+                goroutine.open_regions.extend(inherited.copied());
                 self.goroutines.insert(id, goroutine);
             }
             State::Syscall => {
@@ -603,93 +464,6 @@ impl Summary {
         if active && let Some(before) = before {
             *goroutine.ranges.entry(name.into()).or_default() += since - before;
         }
-    }
-}
-
-impl Goroutine {
-    fn leave(&mut self, from: State, time: i64) {
-        match from {
-            State::Running => {
-                self.exec += time - self.last_start.take().expect("was running");
-            }
-            State::Waiting => {
-                if let Some((since, reason)) = self.last_block.take() {
-                    *self.block.entry(reason).or_default() += time - since;
-                }
-            }
-            State::Runnable => {
-                if let Some(since) = self.last_runnable.take() {
-                    self.sched_wait += time - since;
-                }
-            }
-            State::Syscall => {
-                if let Some(since) = self.last_syscall.take() {
-                    match self.last_syscall_block.take() {
-                        Some(lost) => {
-                            self.syscall_block += time - lost;
-                            self.syscall += lost - since;
-                        }
-                        None => self.syscall += time - since,
-                    }
-                }
-            }
-            _ => {}
-        }
-    }
-
-    fn enter(&mut self, to: State, time: i64, reason: &str) {
-        match to {
-            State::Running => {
-                self.last_start = Some(time);
-                self.start.get_or_insert(time);
-            }
-            State::Runnable => self.last_runnable = Some(time),
-            State::Waiting if reason != "forever" => {
-                self.last_block = Some((time, reason.to_owned()));
-            }
-            State::Waiting | State::NotExist => {
-                self.end = Some(time);
-                self.finish(time);
-            }
-            State::Syscall => self.last_syscall = Some(time),
-            _ => {}
-        }
-    }
-
-    fn range_ends(&mut self, name: &str, time: i64) {
-        if let Some(since) = self.last_range.remove(name) {
-            *self.ranges.entry(name.to_owned()).or_default() += time - since;
-        }
-    }
-
-    /// The goroutine or the trace ends.
-    fn finish(&mut self, time: i64) {
-        self.ended = true;
-        self.total = time - self.creation;
-        if let Some(since) = self.last_start.take() {
-            self.exec += time - since;
-        }
-        if let Some(since) = self.last_runnable.take() {
-            self.sched_wait += time - since;
-        }
-        if let Some((since, reason)) = self.last_block.take() {
-            *self.block.entry(reason).or_default() += time - since;
-        }
-        if let Some(since) = self.last_syscall.take() {
-            self.syscall += time - since;
-        }
-        if let Some(since) = self.last_syscall_block.take() {
-            self.sched_wait += time - since;
-        }
-        for (name, since) in std::mem::take(&mut self.last_range) {
-            *self.ranges.entry(name).or_default() += time - since;
-        }
-        let system = self.name.is_empty()
-            || (self.name != "runtime.main" && self.name.starts_with("runtime."));
-        if !system {
-            self.regions += self.open_regions.len() as i64;
-        }
-        self.open_regions.clear();
     }
 }
 
