@@ -2,6 +2,7 @@
 
 #![allow(dead_code)] // each test uses a part of it
 
+pub(crate) mod as_go;
 pub(crate) mod goroutine;
 pub(crate) mod made;
 pub(crate) mod oracle;
