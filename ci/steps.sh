@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # Runs named steps one after the other, times them, keeps their output, and sums up what ran.
 #
-# Sourced by .ci/run and ci/test.sh; not a script of its own. Use:
+# Sourced by .ci/run and the scripts beside it; not a script of its own. Use:
 #
 #     source "$(dirname "$0")/steps.sh"
 #     step "name of the step" command arg…

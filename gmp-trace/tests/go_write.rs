@@ -3,8 +3,10 @@
 mod go_support;
 
 use gmp_trace::event::RetakeReason;
+use gmp_trace::go::write::Writer;
 use gmp_trace::tables::Tables;
-use gmp_trace::{Body, Event};
+use gmp_trace::{Body, Event, Options};
+use go_support::made::{G1, P0, generation, parse};
 use go_support::written::{frames, text, write, write_what_is_left};
 use go_support::{drain, strict, tool, traces};
 
@@ -184,6 +186,40 @@ fn the_experiment_about_allocations_is_kept() {
     let meant = types(&go_support::trace("go1.27-locked-allocfree"));
     assert!(meant.1.len() > 5);
     assert_eq!(types(&written.bytes), meant);
+}
+
+/// A goroutine more in each generation, which ends in it.
+fn short_lives(generations: u64) -> Vec<u8> {
+    let one = |number| {
+        let made = number + 1;
+        let events = format!(
+            "{P0}\n{G1}\nGoCreate dt=1 new_g={made} new_stack=0 stack=0\n\
+             GoBlock dt=1 reason_string=0 stack=0\nGoStart dt=1 g={made} g_seq=1\n\
+             GoUnblock dt=1 g=1 g_seq=1 stack=0\nGoDestroy dt=1\nGoStart dt=1 g=1 g_seq=2"
+        );
+        generation(number, &[(0, &events)])
+    };
+    parse(&(1..=generations).map(one).collect::<String>())
+}
+
+#[test]
+fn memory_does_not_grow_with_what_has_ended() {
+    let peak = |generations: u64| {
+        let bytes = short_lives(generations);
+        let mut events = 0;
+        let memory = allocation_counter::measure(|| {
+            let mut reader = Options::new().open_at(bytes).expect("a trace");
+            let mut writer = Writer::new(std::io::sink(), reader.info().format);
+            while let Some(event) = reader.next().expect("whole") {
+                writer.event(&event, reader.tables()).expect("a sink");
+            }
+            events = writer.finish(reader.tables()).expect("a sink").events;
+        });
+        assert_eq!(events, generations * 9);
+        memory.bytes_max
+    };
+    let (few, many) = (peak(20), peak(2000));
+    assert!(many < few + 4096, "{few} bytes, {many}");
 }
 
 /// Damage of all kinds: whatever a lenient reader makes of it, a strict one reads what is written.

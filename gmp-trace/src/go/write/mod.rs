@@ -25,8 +25,9 @@
 //! # }
 //! ```
 //!
-//! Memory: the state of what is alive, and of the current generation the numbers of its strings and
-//! stacks and at most 64 KiB a thread; events are written as they come.
+//! Memory: the state of the goroutines that are alive and of all Ps and threads; of the current
+//! generation at most 64 KiB a thread and the numbers of its strings and stacks; of the whole trace the
+//! address of each different frame. Events are written as they come.
 //!
 //! What becomes of each event is written down in `docs/go-traces.md`.
 //!
