@@ -83,7 +83,8 @@ impl Builder {
 
     /// The signal that asks a thread to let go of the goroutine that it runs: SIGURG unless told, as in Go. A
     /// handler that the program has for it when the runtime is built goes on being called for every other signal
-    /// of this number; one that comes later must not replace the runtime's. `GMPDEBUG=asyncpreemptoff=1`: no signal.
+    /// of this number; one that comes later must not replace the runtime's. With `GMPDEBUG=asyncpreemptoff=1` none is
+    /// sent: goroutines are preempted in calls of the runtime that may move them to another thread, and only there.
     pub fn preemption_signal(mut self, number: i32) -> Builder {
         self.signal = number;
         self
@@ -93,8 +94,8 @@ impl Builder {
     /// understand there it says on standard error.
     ///
     /// # Errors
-    /// `InvalidInput` for no P, more than 4096 Ps, a stack above 8 MiB, or a signal that has another use; the kernel's error when it
-    /// gives no address space.
+    /// `InvalidInput` for no P, more than 4096 Ps, a stack above 8 MiB, or a signal that has another use; the kernel's
+    /// error when it gives no address space.
     pub fn build(self) -> io::Result<Runtime> {
         let (config, warnings) = config::from_environment(SUPPORTED);
         for warning in warnings {
@@ -127,8 +128,8 @@ impl Builder {
         runtime::report_overflows()?;
         let mut sched = Sched::new(procs, class)?;
         sched.threads_wake = self.threads_wake;
-        sched.preempts = !config.asyncpreemptoff;
-        if sched.preempts {
+        sched.signals = !config.asyncpreemptoff;
+        if sched.signals {
             sched.signal = self.signal;
             preempt::install(self.signal)?;
             sched.finds_calls = memory_barrier::register().is_ok();

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use common::{child, child_case, run, succeed};
-use gmp_runtime::{JoinHandle, Runtime, go, sleep};
+use gmp_runtime::{JoinHandle, Runtime, channel, go, sleep};
 
 static SEEN: AtomicU64 = AtomicU64::new(0);
 
@@ -204,5 +204,24 @@ fn without_preemption_a_hog_keeps_its_p() {
         stop.store(true, SeqCst);
         other.join().unwrap();
         assert_eq!(after == before, case == "off", "{case}: {before} {after}");
+    });
+}
+
+/// As in Go, where that leaves the checks of calls.
+#[test]
+fn without_signals_goroutines_are_preempted_in_calls() {
+    const NAME: &str = "without_signals_goroutines_are_preempted_in_calls";
+    if child_case().is_none() {
+        succeed(child(NAME, "off").env("GMPDEBUG", "asyncpreemptoff=1"));
+        return;
+    }
+    run(1, || {
+        let (sender, receiver) = channel(1);
+        let other = go(|| ());
+        // Neither call ever has to wait, so that nothing else lets the other goroutine run.
+        while !other.is_finished() {
+            sender.send(()).unwrap();
+            receiver.recv().unwrap();
+        }
     });
 }

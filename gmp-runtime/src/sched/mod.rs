@@ -175,8 +175,8 @@ pub(crate) struct Sched {
     pub(crate) helper_threads: AtomicU32,
     /// Whether threads that are not the scheduler's may wake goroutines.
     pub(crate) threads_wake: bool,
-    /// Whether goroutines are preempted. Before the start.
-    pub(crate) preempts: bool,
+    /// Whether goroutines are preempted outside the runtime, too. Before the start.
+    pub(crate) signals: bool,
     /// The signal that preempts them. Before the start.
     pub(crate) signal: i32,
     /// Whether this is the copy of the scheduler in a child that `fork` made, where one thread is left of all.
@@ -242,7 +242,7 @@ impl Sched {
             m_total: AtomicU32::new(0),
             helper_threads: AtomicU32::new(0),
             threads_wake: true,
-            preempts: false,
+            signals: false,
             signal: crate::sys::signal::PREEMPTION,
             forked: AtomicBool::new(false),
             finds_calls: false,

@@ -124,9 +124,6 @@ pub(crate) fn install(signal: i32) -> std::io::Result<()> {
 /// Asks for the Ps of goroutines that had them long enough. The delay until the next round, at most.
 pub(crate) fn look(sched: &Sched, watch: &mut Watch, now: u64) -> u64 {
     let mut delay = u64::MAX;
-    if !sched.preempts {
-        return delay;
-    }
     // Where a P is idle its M, or the timekeeper, sees to timers and the network.
     let all_busy = sched.idle.idle_ps() == 0;
     // One P is enough for all whom the network woke.
@@ -189,7 +186,9 @@ fn ask(sched: &Sched, p: &P, why: PreemptReason) -> bool {
     }
     crate::trace::preempt_requested(sched, p.id, g, why);
     g.mark.request();
-    send(&m);
+    if sched.signals {
+        send(&m);
+    }
     drop(shared);
     true
 }
@@ -210,7 +209,7 @@ fn on_signal() -> bool {
     let Some(m) = current::thread_m() else {
         return false;
     };
-    // ordering: AcqRel; pairs with the swap in `ask`.
+    // ordering: AcqRel; pairs with the swap in `send`.
     if !m.signal_sent.swap(false, Ordering::AcqRel) {
         return false;
     }
@@ -236,9 +235,11 @@ pub(crate) fn comply(g: GRef, may_move: bool) {
     if g.mark.enter() {
         implicit::come_back(g);
     }
-    if g.mark.take_request() && !g.sched.is_forked() {
+    let yields = may_move && !std::thread::panicking();
+    // Without signals nobody is frozen: the request stays for a call that may move it.
+    if (yields || g.sched.signals) && g.mark.take_request() && !g.sched.is_forked() {
         let m = current::m_of(g);
-        if may_move && !std::thread::panicking() {
+        if yields {
             give_up(g, m);
         } else {
             freeze(&m, g, Preemption::Cooperative);
