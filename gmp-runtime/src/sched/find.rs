@@ -160,7 +160,7 @@ fn search(m: &M) -> Option<Choice> {
         }
 
         // 2. Timers of this P that are due.
-        timers::run_due(m, &p);
+        let timers_fired = timers::run_due(m, &p) != 0;
 
         // 3. Those whom no P ran at once when they were woken.
         if sched.urgent_waits()
@@ -178,6 +178,7 @@ fn search(m: &M) -> Option<Choice> {
         // else keep it waiting for ever.
         if (p.tick().is_multiple_of(GLOBAL_QUEUE_TICK) || p.perturbs(4))
             && sched.global_len() != 0
+            && p.takes_global(timers_fired)
             && let Some(g) = sched.get_global()
         {
             return Some(Choice::new(g, Found::Global));

@@ -39,6 +39,8 @@ pub(crate) struct P {
     switches: Cell<u32>,
     /// Goroutines in a row that share a slice.
     chain: Cell<u32>,
+    /// Whether the global queue was passed over at its last turn.
+    global_waited: Cell<bool>,
     /// Not zero: look at the scheduler before the queue. Written by anybody.
     attention: AtomicU32,
     /// Whether it is one of those that there are. Under the scheduler's lock.
@@ -88,6 +90,7 @@ impl P {
             tick: AtomicU32::new(0),
             switches: Cell::new(0),
             chain: Cell::new(0),
+            global_waited: Cell::new(false),
             attention: AtomicU32::new(0),
             live: Cell::new(false),
             runq: RunQueue::new(),
@@ -154,6 +157,14 @@ impl P {
     #[inline(always)]
     pub(crate) fn slice_is_over(&self) -> bool {
         self.chain.get() >= LONGEST_CHAIN
+    }
+
+    /// At the turn of the global queue: whether it is taken from, and not passed over this time because a timer
+    /// has woken somebody here, who would wait for a whole slice if the first of that queue is frozen.
+    pub(crate) fn takes_global(&self, timers_fired: bool) -> bool {
+        let passes = timers_fired && !self.global_waited.get();
+        self.global_waited.set(passes);
+        !passes
     }
 
     /// The oldest goroutine of the ring.
@@ -314,5 +325,17 @@ impl std::fmt::Debug for P {
         f.debug_struct("P")
             .field("id", &self.id)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_global_queue_is_passed_over_once_at_most() {
+        let p = P::new(0, 0);
+        let taken = [false, true, true, true, false, true].map(|fired| p.takes_global(fired));
+        assert_eq!(taken, [true, false, true, false, true, false]);
     }
 }
