@@ -38,27 +38,28 @@ impl Sched {
         let given = {
             let mut shared = self.shared.lock();
             match self.wants_m(&shared, &p) {
-                Some(spinning) => Some(self.give(&mut shared, p, spinning)),
-                None => match shared.take_frozen_m() {
-                    // At the end nobody stays frozen.
-                    Some(other) => {
-                        self.publish_global_len(&shared);
-                        drop(shared);
-                        other.wake_with(p);
-                        return;
-                    }
-                    None => {
-                        shared.put_idle_p(p);
-                        self.idle.p_became_idle();
-                        None
-                    }
-                },
+                Some(spinning) => Ok(self.give(&mut shared, p, spinning)),
+                None => Err(self.leave(&mut shared, p)),
             }
         };
         match given {
-            Some(given) => self.complete_handoff(given),
-            None => self.look_after_handoff(),
+            Ok(given) => self.complete_handoff(given),
+            Err(Some(frozen)) => frozen.wake_with(p),
+            Err(None) => self.look_after_handoff(),
         }
+    }
+
+    /// Leaves `p`, which nobody has a use for: it becomes idle, but at the end it goes to the M of a goroutine that
+    /// is frozen, if there is one. The caller wakes that one with it.
+    pub(crate) fn leave(&self, shared: &mut Shared, p: PRef) -> Option<MRef> {
+        let frozen = shared.take_frozen_m();
+        if frozen.is_some() {
+            self.publish_global_len(shared);
+        } else {
+            shared.put_idle_p(p);
+            self.idle.p_became_idle();
+        }
+        frozen
     }
 
     /// Whether an M is to have `p`, and whether that one spins. Under the lock.

@@ -49,7 +49,7 @@
 //!
 //! *The end.* When the scheduler stops, nobody is frozen any more. Each M that ends gives its P to the M of a
 //! goroutine that is frozen, if there is one, which runs to its next call into the runtime, and then ends too
-//! ([`last_use_of`]).
+//! ([`Sched::leave`]).
 //!
 //! The handler uses atomics, the scheduler's spin lock, the tracer's, `futex` and nothing else, and keeps errno.
 
@@ -60,7 +60,7 @@ use crate::sched::g::{AtEnd, transition};
 use crate::sched::implicit::{self, Suspect};
 use crate::sched::m::{M, PostSwitch};
 use crate::sched::p::P;
-use crate::sched::refs::{GRef, MRef, PRef};
+use crate::sched::refs::{GRef, MRef};
 use crate::sched::{Sched, Shared, current, find, park};
 use crate::sys::clock::monotonic_ns;
 use crate::sys::signal;
@@ -430,21 +430,4 @@ pub(crate) fn hand_p_to_frozen(m: &M, other: MRef) -> bool {
         crate::trace::m_wake(other);
         other.wake_with(p);
     })
-}
-
-/// What `m`, which ends, does with its P: gives it to a goroutine that is frozen, or makes it idle.
-pub(crate) fn last_use_of(m: &M, p: PRef) {
-    let sched = m.sched;
-    let mut shared = sched.shared.lock();
-    match shared.take_frozen_m() {
-        Some(other) => {
-            sched.publish_global_len(&shared);
-            drop(shared);
-            other.wake_with(p);
-        }
-        None => {
-            shared.put_idle_p(p);
-            sched.idle.p_became_idle();
-        }
-    }
 }

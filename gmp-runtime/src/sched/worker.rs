@@ -8,7 +8,6 @@ use crate::sched::find::{self, Choice};
 use crate::sched::locked;
 use crate::sched::m::{M, PostSwitch};
 use crate::sched::park;
-use crate::sched::preempt;
 use crate::sched::refs::{MRef, PRef};
 use crate::sched::{Sched, current, deadlock};
 use crate::switch;
@@ -27,7 +26,10 @@ pub(crate) fn run(m: MRef) {
     }
     if m.p().is_some() {
         let p = m.release_p();
-        preempt::last_use_of(&m, p);
+        let frozen = m.sched.leave(&mut m.sched.shared.lock(), p);
+        if let Some(other) = frozen {
+            other.wake_with(p);
+        }
     }
 }
 
