@@ -28,7 +28,7 @@ programs=$CARGO_TARGET_DIR/$host/release
 
 build() {
     # With --target the flags are for the crates and not for build scripts.
-    cargo build --manifest-path fuzz/Cargo.toml --release --target "$host" --bin go_trace --bin native_text --bin order_check
+    cargo build --manifest-path fuzz/Cargo.toml --release --target "$host" "${targets[@]/#/--bin=}"
 }
 
 # Runs a slice of a target; what it found is in its folder, for the next one.

@@ -475,6 +475,7 @@ fn goroutine_row(life: Life, groups: &[Name], tables: &Tables, begin: Nanos) -> 
     let mut name = groups[life.group].clone();
     if name.function == names::BEFORE_TRACE
         && let Some(start) = life.seen_at.and_then(|stack| tables.stack(stack).last())
+        && !tables.text(start.function).is_empty()
     {
         tables.text(start.function).clone_into(&mut name.function);
     }
