@@ -1,9 +1,10 @@
-//! Starting and stopping a trace from the program.
+//! Starting and stopping a trace: from the program, and with its runtime.
 
 use std::io;
 use std::path::Path;
 
 use super::collector::Summary;
+use crate::sched::Sched;
 use crate::sched::current::this_goroutine;
 
 /// Begins to record what the scheduler of the calling goroutine does into a new file at `path`, until
@@ -59,5 +60,29 @@ pub fn stop() -> io::Result<Summary> {
             io::ErrorKind::NotFound,
             "no trace is being recorded",
         )),
+    }
+}
+
+/// Starts the trace that `GMPDEBUG` asks for. A program goes on without it where that fails.
+pub(crate) fn start_for_environment(sched: &'static Sched, path: &Path) {
+    if let Err(error) = sched.tracer.start(sched, path) {
+        eprintln!(
+            "gmp: cannot record a trace into {}: {error}",
+            path.display()
+        );
+    }
+}
+
+/// Ends the trace, if there is one, with its scheduler.
+pub(crate) fn end(sched: &Sched) {
+    match sched.tracer.stop(sched) {
+        None => {}
+        Some(Err(error)) => eprintln!("gmp: the trace is not whole: {error}"),
+        Some(Ok(summary)) if summary.lost > 0 => eprintln!(
+            "gmp: the trace is not whole: {} of {} events found no room, because the disk was too slow",
+            summary.lost,
+            summary.lost + summary.events
+        ),
+        Some(Ok(_)) => {}
     }
 }

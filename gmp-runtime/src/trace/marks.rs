@@ -83,8 +83,8 @@ pub(super) mod noted {
     pub(crate) struct ProcTrace {
         /// The last generation that touched it. Written under the collector's lock.
         generation: AtomicU32,
-        /// The number of its last start in that generation.
-        pub(crate) sequence: Cell<u32>,
+        /// The number of its last start or taking in that generation.
+        sequence: Cell<u32>,
     }
 
     impl ProcTrace {
@@ -97,6 +97,13 @@ pub(super) mod noted {
             self.sequence.set(0);
             // ordering: Relaxed: as for goroutines.
             self.generation.store(generation, Ordering::Relaxed);
+        }
+
+        /// The number of the next start or taking.
+        pub(crate) fn next(&self) -> u32 {
+            let sequence = self.sequence.get() + 1;
+            self.sequence.set(sequence);
+            sequence
         }
     }
 }

@@ -19,9 +19,15 @@ mod names;
 #[cfg(feature = "trace")]
 mod on;
 #[cfg(feature = "trace")]
+mod outside;
+#[cfg(feature = "trace")]
 mod state;
 #[cfg(feature = "trace")]
-pub(crate) use on::*;
+pub(crate) use {
+    control::{end, start_for_environment},
+    on::*,
+    outside::*,
+};
 
 #[cfg(feature = "trace")]
 pub use collector::Summary;

@@ -1,4 +1,4 @@
-//! The tracer that records nothing: the interface of `on`, without a field or an instruction.
+//! The tracer that records nothing: the interface of the one that does, without a field or an instruction.
 
 use std::panic::Location;
 use std::path::Path;

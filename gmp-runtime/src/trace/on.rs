@@ -1,4 +1,4 @@
-//! What is recorded when: one method for each event of the scheduler.
+//! What an M records when: one method for each event of the scheduler.
 //!
 //! Off, a method is one load and a branch. On, it takes one stamp and writes its records into the M's
 //! own chunk, without allocation, lock or system call; only a new chunk, and the first use of a name or
@@ -6,20 +6,15 @@
 
 use std::cell::UnsafeCell;
 use std::panic::Location;
-use std::path::Path;
 
-use gmp_trace::event::{GState as Traced, PState, RetakeReason};
+use gmp_trace::event::{GState as Traced, PState};
 use gmp_trace::write::Wait as TracedWait;
 
 pub(crate) use super::collector::Collector as SchedTrace;
-use super::marks::noted::NOBODY;
-use super::marks::{
-    ExitHow, Found, HandoffReason, Leave, PreemptReason, Preemption, StealFrom, Waker,
-};
-use super::state::{State, Writer};
+use super::marks::{ExitHow, Found, HandoffReason, Leave, Preemption, StealFrom, Waker};
+use super::state::Writer;
 use crate::prim::atomic::{AtomicU32, Ordering};
 use crate::prim::hint;
-use crate::sched::Sched;
 use crate::sched::current;
 use crate::sched::g::{GState, Routine};
 use crate::sched::m::M;
@@ -153,29 +148,13 @@ impl ThreadTrace {
         let in_call = m.current().filter(|g| g.state() == GState::Syscall as u32);
         let of_goroutine = in_call.map_or(Traced::Running, |_| Traced::Syscall);
         // Under the lock, without which the monitor takes no P from a call.
-        if let Some(p) = m.traced_p()
-            && p.traced.generation() != generation
-        {
-            p.traced.touch(generation);
-            match inner.writer.parts() {
-                Some((encoder, chunk)) => {
-                    encoder.proc_status(chunk, now, p.id, of_proc, Some(self.m));
-                }
-                None => inner.writer.lose(1),
-            }
+        let on_m = Some(self.m);
+        let writer = &mut inner.writer;
+        if let Some(p) = m.traced_p() {
+            writer.touch_p(now, generation, &p, of_proc, on_m);
         }
-        if let Some(g) = m.current()
-            && g.traced.generation() != generation
-        {
-            write_status(
-                state,
-                &mut inner.writer,
-                now,
-                generation,
-                g,
-                of_goroutine,
-                Some(self.m),
-            );
+        if let Some(g) = m.current() {
+            state.touch(writer, now, generation, &g, of_goroutine, on_m);
         }
         if open {
             collector.wake_if_low(state);
@@ -256,23 +235,6 @@ impl ThreadTrace {
     }
 }
 
-/// Writes the status of `g`, which `generation` has not touched.
-fn write_status(
-    state: &mut State,
-    writer: &mut Writer,
-    now: u64,
-    generation: u32,
-    g: GRef,
-    traced: Traced,
-    on_m: Option<u64>,
-) {
-    let status = state.touch(generation, &g, traced, on_m);
-    match writer.parts() {
-        Some((encoder, chunk)) => encoder.go_status(chunk, now, &status),
-        None => writer.lose(1),
-    }
-}
-
 /// The wait of `g`, for a record.
 #[inline(always)]
 fn wait_of(section: &mut Section<'_>, g: GRef) -> TracedWait {
@@ -307,10 +269,8 @@ impl Section<'_> {
         events: u64,
         write: impl FnOnce(&mut gmp_trace::write::Encoder, &mut [u8], u64),
     ) {
-        match self.inner.writer.parts() {
-            Some((encoder, chunk)) => write(encoder, chunk, self.now),
-            None => self.inner.writer.lose(events),
-        }
+        let now = self.now;
+        self.inner.writer.write(events, |e, c| write(e, c, now));
     }
 
     /// Sees to it that this generation has the status of `g`, which has `state`.
@@ -330,9 +290,7 @@ impl Section<'_> {
         if !writer.is_ready(self.generation) {
             shared.open(writer, self.generation, self.now, Some(self.m));
         }
-        if g.traced.generation() != self.generation {
-            write_status(shared, writer, self.now, self.generation, g, state, None);
-        }
+        shared.touch(writer, self.now, self.generation, &g, state, None);
     }
 
     /// Sees to it that this generation has the status of `p`, which nobody holds.
@@ -342,12 +300,8 @@ impl Section<'_> {
         }
         // Under the lock, as the collector touches what nobody else did.
         let guard = self.m.sched.tracer.lock();
-        if p.traced.generation() != self.generation {
-            p.traced.touch(self.generation);
-            self.write(1, |e, c, now| {
-                e.proc_status(c, now, p.id, PState::Idle, None)
-            });
-        }
+        let writer = &mut self.inner.writer;
+        writer.touch_p(self.now, self.generation, p, PState::Idle, None);
         drop(guard);
     }
 
@@ -521,8 +475,7 @@ events! {
     proc_start(p: PRef) = |section, _m| {
         section.announce();
         section.touch_idle_p(&p);
-        let seq = p.traced.sequence.get() + 1;
-        p.traced.sequence.set(seq);
+        let seq = p.traced.next();
         section.write(1, |e, c, now| e.proc_start(c, now, p.id, seq));
     }
 
@@ -563,7 +516,7 @@ events! {
     syscall_enter(site: &'static Location<'static>) = |section, m| {
         section.announce();
         if let Some(p) = m.p() {
-            p.traced.sequence.set(p.traced.sequence.get() + 1);
+            p.traced.next();
         }
         let site = section.site(site, None);
         section.write(1, |e, c, now| e.syscall_enter(c, now, site, 0));
@@ -638,215 +591,5 @@ pub(crate) fn m_wake(target: MRef) {
         && std::ptr::eq(m.sched, target.sched)
     {
         m.tracer.m_wakes(&m, target);
-    }
-}
-
-/// A thread that is not an M makes `g`, which waits, runnable by `change`.
-pub(crate) fn ready_from_outside(sched: &Sched, g: GRef, by: Waker, change: impl FnOnce()) {
-    if sched.tracer.generation() == 0 {
-        return change();
-    }
-    // The change too is made under the lock, so that the collector is not in between.
-    let mut guard = sched.tracer.lock();
-    let generation = sched.tracer.generation();
-    if generation != 0
-        && let Some(state) = &mut *guard
-    {
-        record_ready_from_outside(state, generation, g, by);
-    }
-    change();
-}
-
-fn record_ready_from_outside(state: &mut State, generation: u32, g: GRef, by: Waker) {
-    with_outside(state, generation, |state, writer, now| {
-        if g.traced.generation() != generation {
-            write_status(state, writer, now, generation, g, Traced::Waiting, None);
-        }
-        let seq = g.traced.next(NOBODY - 1);
-        match writer.parts() {
-            Some((encoder, chunk)) => encoder.ready(chunk, now, g.id.get(), by, seq),
-            None => writer.lose(1),
-        }
-    });
-}
-
-/// The monitor takes `p` away from the system call of `from`; `take` does it, and says whether it could.
-pub(crate) fn retake(sched: &Sched, p: PRef, from: MRef, take: impl FnOnce() -> bool) -> bool {
-    if sched.tracer.generation() == 0 {
-        return take();
-    }
-    // Taken under the lock: see `ThreadTrace::open`.
-    let mut guard = sched.tracer.lock();
-    let generation = sched.tracer.generation();
-    let taken = take();
-    if taken
-        && generation != 0
-        && let Some(state) = &mut *guard
-    {
-        record_retake(state, generation, p, from);
-    }
-    taken
-}
-
-fn record_retake(state: &mut State, generation: u32, p: PRef, from: MRef) {
-    with_outside(state, generation, |_, writer, now| {
-        let is_new = p.traced.generation() != generation;
-        if is_new {
-            p.traced.touch(generation);
-        }
-        let seq = p.traced.sequence.get() + 1;
-        p.traced.sequence.set(seq);
-        let Some((encoder, chunk)) = writer.parts() else {
-            return writer.lose(1 + u64::from(is_new));
-        };
-        if is_new {
-            encoder.proc_status(chunk, now, p.id, PState::Syscall, Some(from.id));
-        }
-        let taken = (p.id, seq);
-        encoder.proc_steal(chunk, now, taken, Some(from.id), RetakeReason::Syscall);
-    });
-}
-
-/// The monitor takes `p` from `g`, which waits in the kernel on `m`, by `change`.
-pub(crate) fn implicit_call(sched: &Sched, p: PRef, m: MRef, g: GRef, change: impl FnOnce()) {
-    if sched.tracer.generation() == 0 {
-        return change();
-    }
-    // The change too is made under the lock: see `ready_from_outside`.
-    let mut guard = sched.tracer.lock();
-    let generation = sched.tracer.generation();
-    if generation != 0
-        && let Some(state) = &mut *guard
-    {
-        record_implicit_call(state, generation, p, m, g);
-    }
-    change();
-}
-
-fn record_implicit_call(state: &mut State, generation: u32, p: PRef, m: MRef, g: GRef) {
-    with_outside(state, generation, |state, writer, now| {
-        if p.traced.generation() != generation {
-            p.traced.touch(generation);
-            match writer.parts() {
-                Some((encoder, chunk)) => {
-                    encoder.proc_status(chunk, now, p.id, PState::Running, Some(m.id));
-                }
-                None => writer.lose(1),
-            }
-        }
-        if g.traced.generation() != generation {
-            write_status(
-                state,
-                writer,
-                now,
-                generation,
-                g,
-                Traced::Running,
-                Some(m.id),
-            );
-        }
-        let seq = p.traced.sequence.get() + 1;
-        p.traced.sequence.set(seq);
-        let Some((encoder, chunk)) = writer.parts() else {
-            return writer.lose(2);
-        };
-        encoder.syscall_implicit(chunk, now, g.id.get(), m.id);
-        let taken = (p.id, seq);
-        encoder.proc_steal(chunk, now, taken, Some(m.id), RetakeReason::ImplicitSyscall);
-    });
-}
-
-/// Records with the writer of threads that are no Ms.
-fn with_outside(
-    state: &mut State,
-    generation: u32,
-    write: impl FnOnce(&mut State, &mut Writer, u64),
-) {
-    let now = state.clock.now_units();
-    let mut writer = std::mem::replace(&mut state.outside, Writer::new());
-    if !writer.is_ready(generation) {
-        state.open(&mut writer, generation, now, None);
-    }
-    write(state, &mut writer, now);
-    state.outside = writer;
-}
-
-/// Records what a thread that is no M does; the generation, 0 when nothing is recorded.
-fn record_outside(
-    sched: &Sched,
-    write: impl FnOnce(&mut gmp_trace::write::Encoder, &mut [u8], u64),
-) -> u32 {
-    if sched.tracer.generation() == 0 {
-        return 0;
-    }
-    let mut guard = sched.tracer.lock();
-    let generation = sched.tracer.generation();
-    if generation != 0
-        && let Some(state) = &mut *guard
-    {
-        with_outside(state, generation, |_, writer, now| match writer.parts() {
-            Some((encoder, chunk)) => write(encoder, chunk, now),
-            None => writer.lose(1),
-        });
-    }
-    generation
-}
-
-/// A collection cycle begins; the generation that knows of it.
-pub(crate) fn gc_begin(sched: &Sched, cycle: u64) -> u32 {
-    record_outside(sched, |e, c, now| e.gc_begin(c, now, cycle))
-}
-
-/// A collection cycle is running, which the generation `told` knows; the one that knows it after this.
-pub(crate) fn gc_active(sched: &Sched, cycle: u64, told: u32) -> u32 {
-    if sched.tracer.generation() == told {
-        return told;
-    }
-    record_outside(sched, |e, c, now| e.gc_active(c, now, cycle))
-}
-
-/// A collection cycle ends that gave back `pages` of so many `stacks`.
-pub(crate) fn gc_end(sched: &Sched, cycle: u64, pages: u64, stacks: u64) {
-    record_outside(sched, |e, c, now| e.gc_end(c, now, cycle, (pages, stacks)));
-}
-
-/// A thread that is not an M wants the P with number `p` back, on which `g` runs.
-pub(crate) fn preempt_requested(sched: &Sched, p: u32, g: GRef, why: PreemptReason) {
-    if sched.tracer.generation() == 0 {
-        return;
-    }
-    let mut guard = sched.tracer.lock();
-    let generation = sched.tracer.generation();
-    if generation != 0
-        && let Some(state) = &mut *guard
-    {
-        with_outside(state, generation, |_, writer, now| match writer.parts() {
-            Some((encoder, chunk)) => encoder.preempt_request(chunk, now, p, g.id.get(), why),
-            None => writer.lose(1),
-        });
-    }
-}
-
-/// Starts the trace that `GMPDEBUG` asks for. A program goes on without it where that fails.
-pub(crate) fn start_for_environment(sched: &'static Sched, path: &Path) {
-    if let Err(error) = sched.tracer.start(sched, path) {
-        eprintln!(
-            "gmp: cannot record a trace into {}: {error}",
-            path.display()
-        );
-    }
-}
-
-/// Ends the trace, if there is one, with its scheduler.
-pub(crate) fn end(sched: &Sched) {
-    match sched.tracer.stop(sched) {
-        None => {}
-        Some(Err(error)) => eprintln!("gmp: the trace is not whole: {error}"),
-        Some(Ok(summary)) if summary.lost > 0 => eprintln!(
-            "gmp: the trace is not whole: {} of {} events found no room, because the disk was too slow",
-            summary.lost,
-            summary.lost + summary.events
-        ),
-        Some(Ok(_)) => {}
     }
 }

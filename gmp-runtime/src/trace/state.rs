@@ -76,9 +76,28 @@ impl Writer {
                 .is_some_and(|chunk| self.encoder.has_room(unsafe { chunk.bytes() }))
     }
 
-    /// Counts events that cannot be written.
-    pub(super) fn lose(&mut self, events: u64) {
-        self.lost += events;
+    /// Writes `events` events with `write`, or counts them as lost.
+    #[inline(always)]
+    pub(super) fn write(&mut self, events: u64, write: impl FnOnce(&mut Encoder, &mut [u8])) {
+        match self.parts() {
+            Some((encoder, chunk)) => write(encoder, chunk),
+            None => self.lost += events,
+        }
+    }
+
+    /// Writes the status of `p`, unless `generation` has touched it. Under the collector's lock.
+    pub(super) fn touch_p(
+        &mut self,
+        now: u64,
+        generation: u32,
+        p: &P,
+        state: PState,
+        on_m: Option<u64>,
+    ) {
+        if p.traced.generation() != generation {
+            p.traced.touch(generation);
+            self.write(1, |e, c| e.proc_status(c, now, p.id, state, on_m));
+        }
     }
 }
 
@@ -257,7 +276,7 @@ impl State {
 
     /// The status of `g`, which has `state`, for `generation`, which now has touched it. Of a goroutine
     /// that runs nothing is read that it may be changing.
-    pub(super) fn touch(
+    fn status(
         &mut self,
         generation: u32,
         g: &G,
@@ -288,6 +307,22 @@ impl State {
         }
     }
 
+    /// Writes the status of `g`, which has `state`, with `writer`, unless `generation` has touched it.
+    pub(super) fn touch(
+        &mut self,
+        writer: &mut Writer,
+        now: u64,
+        generation: u32,
+        g: &G,
+        state: Traced,
+        on_m: Option<u64>,
+    ) {
+        if g.traced.generation() != generation {
+            let status = self.status(generation, g, state, on_m);
+            writer.write(1, |e, c| e.go_status(c, now, &status));
+        }
+    }
+
     /// Writes the status of `g` into a control block, if `generation` has not touched it and it lives.
     pub(super) fn restate(&mut self, generation: u32, g: &G, runs_on: Option<u64>) {
         // The state first: a goroutine that is being made gets its mark before it becomes runnable, and
@@ -299,7 +334,7 @@ impl State {
             return;
         }
         let on_m = runs_on.or_else(|| g.m().filter(|_| state == Traced::Syscall).map(|m| m.id));
-        let status = self.touch(generation, g, state, on_m);
+        let status = self.status(generation, g, state, on_m);
         let now = self.clock.now_units();
         self.control
             .write(&mut self.exchange, now, |encoder, chunk| {
