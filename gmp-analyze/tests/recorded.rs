@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use common::report_at;
+use common::{assert_nothing_wrong, report_at};
 use gmp_analyze::analysis::report::Report;
 use gmp_analyze::machine::Cause;
 use gmp_runtime::net::TcpStream;
@@ -137,20 +137,8 @@ fn record(procs: usize, program: fn() -> Option<Counts>) -> Option<(Counts, Repo
     };
     let report = report_at(&path);
     std::fs::remove_file(&path).unwrap();
-    assert!(
-        report
-            .anomalies
-            .iter()
-            .all(|a| a.count == 0 || !is_error(a)),
-        "{:?}",
-        report.anomalies
-    );
+    assert_nothing_wrong(&report);
     counts.map(|counts| (counts, report))
-}
-
-fn is_error(anomaly: &gmp_analyze::diag::Anomaly) -> bool {
-    // The clocks of two processors may disagree; nothing else may be wrong with a fresh trace.
-    anomaly.severity != gmp_analyze::diag::Severity::Info
 }
 
 /// Creations, waits for each reason and wakes by each cause. `None` when the machine was so slow that the

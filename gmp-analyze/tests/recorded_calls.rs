@@ -13,12 +13,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{Partitions, checked};
-use gmp_analyze::analysis::collect::Collector;
+use common::{assert_nothing_wrong, report_with};
 use gmp_analyze::analysis::report::Report;
-use gmp_analyze::diag::Severity;
 use gmp_analyze::machine::{Cause, GoroutineSpan, GoroutineState, ProcSpan, ProcState, Sink};
-use gmp_analyze::{input, session};
 use gmp_runtime::{
     Runtime, blocking, channel, go, gomaxprocs, lock_os_thread, sleep, unlock_os_thread, yield_now,
 };
@@ -128,25 +125,9 @@ fn record(procs: usize, program: fn(&Arc<Counted>)) -> (Arc<Counted>, Calls, Rep
             gmp_runtime::trace::stop().unwrap();
         });
     }
-    let mut input = input::open(path.as_os_str(), false).unwrap();
-    let sink = (
-        (Collector::new(false), Calls::default()),
-        Partitions::default(),
-    );
-    let outcome = checked(session::run(&mut input, sink).unwrap());
+    let (report, calls) = report_with(&path, Calls::default());
     std::fs::remove_file(&path).unwrap();
-    let mut calls = Calls::default();
-    let outcome = outcome.map(|(collector, of)| {
-        calls = of;
-        collector
-    });
-    let report = Report::new(outcome, input.facts(), input.tables(), input.anomalies());
-    let wrong: Vec<_> = report
-        .anomalies
-        .iter()
-        .filter(|anomaly| anomaly.count > 0 && anomaly.severity != Severity::Info)
-        .collect();
-    assert!(wrong.is_empty(), "{wrong:?}");
+    assert_nothing_wrong(&report);
     (counted, calls, report)
 }
 

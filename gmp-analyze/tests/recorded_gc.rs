@@ -10,7 +10,7 @@ mod common;
 
 use std::hint::black_box;
 
-use common::report_at;
+use common::{assert_nothing_wrong, report_at};
 use gmp_runtime::{Runtime, channel, gc, go};
 use gmp_trace::tables::Text;
 
@@ -84,6 +84,7 @@ fn the_report_counts_the_cycles_of_the_program() {
         };
         let report = report_at(&path);
         std::fs::remove_file(&path).unwrap();
+        assert_nothing_wrong(&report);
         let collections = &report.summary.collections;
         assert_eq!(collections.cycles.count(), 4);
         // The main goroutine, which calls, may have a deep stack once, too; and one that is woken by a channel

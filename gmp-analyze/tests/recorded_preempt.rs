@@ -14,12 +14,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{Partitions, checked};
-use gmp_analyze::analysis::collect::Collector;
+use common::{assert_nothing_wrong, report_with};
 use gmp_analyze::analysis::report::Report;
-use gmp_analyze::diag::Severity;
 use gmp_analyze::machine::Sink;
-use gmp_analyze::{input, session};
 use gmp_runtime::{JoinHandle, Runtime, go, net, sleep};
 use gmp_trace::event::{Found, HandoffReason, PreemptReason, Preemption, RetakeReason};
 use gmp_trace::{Body, Event};
@@ -136,25 +133,9 @@ fn record<T: Send>(count: u64, program: impl FnOnce(&Hogs) -> T + Send) -> (T, T
             result
         })
     };
-    let mut input = input::open(path.as_os_str(), false).unwrap();
-    let sink = (
-        (Collector::new(false), Told::default()),
-        Partitions::default(),
-    );
-    let outcome = checked(session::run(&mut input, sink).unwrap());
+    let (report, told) = report_with(&path, Told::default());
     std::fs::remove_file(&path).unwrap();
-    let mut told = Told::default();
-    let outcome = outcome.map(|(collector, of)| {
-        told = of;
-        collector
-    });
-    let report = Report::new(outcome, input.facts(), input.tables(), input.anomalies());
-    let wrong: Vec<_> = report
-        .anomalies
-        .iter()
-        .filter(|anomaly| anomaly.count > 0 && anomaly.severity != Severity::Info)
-        .collect();
-    assert!(wrong.is_empty(), "{wrong:?}");
+    assert_nothing_wrong(&report);
     let preempted = &report.summary.preempted;
     assert_eq!(preempted.all(), told.by_signal + told.by_flag);
     assert_eq!(preempted.signal(), Some(told.by_signal));
@@ -190,6 +171,18 @@ fn hogs_are_preempted_as_often_as_they_see_one_another() {
     // The first change may have begun before.
     assert!(told.by_signal + 1 >= changes, "{changes}: {told:?}");
     assert!(told.slices > 0, "{told:?}");
+}
+
+#[test]
+fn nobody_is_preempted_for_nobody() {
+    let (_, told, _) = record(0, |_| {
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_millis(200) {
+            std::hint::spin_loop();
+        }
+    });
+    assert_eq!((told.slices, told.urgent), (0, 0), "{told:?}");
+    assert_eq!((told.by_signal, told.by_flag), (0, 0), "{told:?}");
 }
 
 /// Wakes of the main goroutine.

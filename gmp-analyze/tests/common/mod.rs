@@ -7,6 +7,7 @@ pub mod pipeline;
 
 use gmp_analyze::analysis::collect::Collector;
 use gmp_analyze::analysis::report::Report;
+use gmp_analyze::diag::Severity;
 use gmp_analyze::input::TraceFacts;
 use gmp_analyze::machine::{
     GoroutineBirth, GoroutineDeath, GoroutineSpan, GoroutineState, Machine, Outcome, ProcSpan,
@@ -232,10 +233,34 @@ pub fn report_of(events: &[Event], tables: &Tables, facts: TraceFacts) -> Report
 
 /// The report on the trace at `path`, checked.
 pub fn report_at(path: &Path) -> Report {
+    /// Wants to know nothing.
+    struct Nothing;
+    impl Sink for Nothing {}
+    report_with(path, Nothing).0
+}
+
+/// The same, and `sink` after it was told of the trace.
+pub fn report_with<S: Sink>(path: &Path, sink: S) -> (Report, S) {
     let mut input = input::open(path.as_os_str(), false).expect("a trace");
-    let sink = (Collector::new(true), Partitions::default());
-    let outcome = checked(session::run(&mut input, sink).expect("read to its end"));
-    Report::new(outcome, input.facts(), input.tables(), input.anomalies())
+    let sinks = ((Collector::new(true), sink), Partitions::default());
+    let outcome = checked(session::run(&mut input, sinks).expect("read to its end"));
+    let mut told = None;
+    let outcome = outcome.map(|(collector, sink)| {
+        told = Some(sink);
+        collector
+    });
+    let report = Report::new(outcome, input.facts(), input.tables(), input.anomalies());
+    (report, told.expect("what was put in"))
+}
+
+/// Nothing is wrong with a trace that was just recorded. The clocks of two processors may disagree.
+pub fn assert_nothing_wrong(report: &Report) {
+    let wrong: Vec<_> = report
+        .anomalies
+        .iter()
+        .filter(|anomaly| anomaly.count > 0 && anomaly.severity != Severity::Info)
+        .collect();
+    assert!(wrong.is_empty(), "{wrong:?}");
 }
 
 /// What was collected, after the states of every goroutine and P were added up.
