@@ -335,7 +335,7 @@ impl Locked<'_> {
     /// is new: the caller drops it outside and tries again.
     ///
     /// # Errors
-    /// The kernel's. `InvalidInput` when goroutines of another runtime wait at this socket.
+    /// The kernel's. `ResourceBusy` when goroutines of another runtime wait at this socket.
     pub(crate) fn watch_with(
         &self,
         epoll: &Arc<Epoll>,
