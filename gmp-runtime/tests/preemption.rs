@@ -9,76 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use common::hogs::Hogs;
 use common::run;
-use gmp_runtime::{JoinHandle, go, sleep, yield_now};
-
-/// What hogs share: when to end, and how far each has come.
-struct Hogs {
-    stop: AtomicBool,
-    rounds: Vec<AtomicU64>,
-}
-
-impl Hogs {
-    fn new(count: usize) -> Arc<Hogs> {
-        Arc::new(Hogs {
-            stop: AtomicBool::new(false),
-            rounds: (0..count).map(|_| AtomicU64::new(0)).collect(),
-        })
-    }
-
-    /// Starts a goroutine for each, which calls `work` until it is to stop; `work` must not call the runtime.
-    fn start(
-        self: &Arc<Hogs>,
-        work: impl Fn(usize, u64) + Send + Sync + 'static,
-    ) -> Vec<JoinHandle<()>> {
-        let work = Arc::new(work);
-        (0..self.rounds.len())
-            .map(|i| {
-                let (hogs, work) = (Arc::clone(self), Arc::clone(&work));
-                go(move || {
-                    while !hogs.stop.load(Ordering::Relaxed) {
-                        work(i, hogs.rounds[i].fetch_add(1, Ordering::Relaxed));
-                    }
-                })
-            })
-            .collect()
-    }
-
-    fn counts(&self) -> Vec<u64> {
-        self.rounds
-            .iter()
-            .map(|rounds| rounds.load(Ordering::Relaxed))
-            .collect()
-    }
-
-    /// Waits, on the main goroutine, until each of them has come at least `more` rounds further, `times` times.
-    fn wait_for_progress(&self, times: u32, more: u64) {
-        for _ in 0..times {
-            let before = self.counts();
-            let begun = Instant::now();
-            while !self
-                .counts()
-                .iter()
-                .zip(&before)
-                .all(|(now, before)| *now >= before + more)
-            {
-                sleep(Duration::from_millis(1));
-                assert!(
-                    begun.elapsed() < Duration::from_secs(60),
-                    "no progress: {:?}",
-                    self.counts()
-                );
-            }
-        }
-    }
-
-    fn end(&self, handles: Vec<JoinHandle<()>>) {
-        self.stop.store(true, Ordering::Relaxed);
-        for handle in handles {
-            handle.join().expect("a hog that ends");
-        }
-    }
-}
+use gmp_runtime::{go, sleep, yield_now};
 
 fn spin(rounds: u64) -> u64 {
     (0..rounds).fold(1, |x, i| {
@@ -94,7 +27,7 @@ fn everybody_comes_on(
     run(procs, move || {
         let shared = Hogs::new(hogs);
         let handles = shared.start(work);
-        shared.wait_for_progress(3, 1);
+        shared.wait_for_progress(3);
         shared.end(handles);
     });
 }
@@ -195,7 +128,7 @@ fn a_lock_of_std_that_a_frozen_goroutine_holds_is_waited_for() {
             spin(20_000);
             *value = before + 1;
         });
-        shared.wait_for_progress(3, 1);
+        shared.wait_for_progress(3);
         shared.end(handles);
         shared.counts().iter().sum::<u64>()
     });
@@ -216,7 +149,7 @@ fn printing_to_a_pipe_goes_on() {
         let handles = shared.start(move |i, round| {
             writeln!(writer.lock().unwrap(), "hog {i} round {round} of many").unwrap();
         });
-        shared.wait_for_progress(3, 1);
+        shared.wait_for_progress(3);
         shared.end(handles);
         shared.counts().iter().sum::<u64>()
     });
@@ -249,7 +182,7 @@ fn a_call_that_does_not_block_leaves_the_goroutine_on_its_thread() {
             // SAFETY: as above.
             assert_eq!(unsafe { libc::gettid() }, before);
         });
-        shared.wait_for_progress(5, 1);
+        shared.wait_for_progress(5);
         shared.end(handles);
     });
 }
@@ -264,7 +197,7 @@ fn goroutines_that_yield_run_beside_hogs() {
         for _ in 0..20 {
             yield_now();
         }
-        shared.wait_for_progress(2, 1);
+        shared.wait_for_progress(2);
         shared.end(handles);
     });
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
+use common::hogs::Hogs;
 use common::{child, child_case, run, succeed};
 use gmp_runtime::{JoinHandle, Runtime, channel, go, sleep};
 
@@ -45,45 +46,14 @@ fn is_handled(times: u64, send: impl Fn()) {
     }
 }
 
-/// Two goroutines that count until they are to stop, without calling the runtime.
-fn hogs(stop: &Arc<AtomicBool>) -> Vec<(Arc<AtomicU64>, JoinHandle<()>)> {
-    (0..2)
-        .map(|_| {
-            let (stop, rounds) = (Arc::clone(stop), Arc::new(AtomicU64::new(0)));
-            let counted = Arc::clone(&rounds);
-            let hog = go(move || {
-                while !stop.load(SeqCst) {
-                    counted.fetch_add(1, SeqCst);
-                }
-            });
-            (rounds, hog)
-        })
-        .collect()
-}
-
-/// Runs `f` beside hogs, each of which comes on before and after it, on one P.
-fn beside_hogs(f: impl FnOnce() + Send) {
-    let stop = Arc::new(AtomicBool::new(false));
-    let hogs = hogs(&stop);
-    let come_on = || {
-        for _ in 0..3 {
-            let before: Vec<u64> = hogs.iter().map(|(rounds, _)| rounds.load(SeqCst)).collect();
-            let begun = Instant::now();
-            while !hogs
-                .iter()
-                .zip(&before)
-                .all(|((now, _), before)| now.load(SeqCst) > *before)
-            {
-                assert!(begun.elapsed() < Duration::from_secs(60), "no progress");
-                sleep(Duration::from_millis(1));
-            }
-        }
-    };
-    come_on();
+/// Runs `f` beside hogs, each of which comes on before and after it.
+fn beside_hogs(f: impl FnOnce()) {
+    let hogs = Hogs::new(2);
+    let handles = hogs.start(|_, _| ());
+    hogs.wait_for_progress(3);
     f();
-    come_on();
-    stop.store(true, SeqCst);
-    hogs.into_iter().for_each(|(_, hog)| hog.join().unwrap());
+    hogs.wait_for_progress(3);
+    hogs.end(handles);
 }
 
 #[test]

@@ -81,7 +81,7 @@ impl Peer {
     /// Whether this peer has something to measure in `row`.
     pub(crate) fn takes_part(self, row: &Row) -> bool {
         let timed = matches!(row.measure, Measure::Time { .. });
-        // The other works have the same shape in Go alone.
+        // These have the same shape in Go alone.
         let has_program = !matches!(
             row.work,
             Work::Select | Work::Mutex { .. } | Work::Fib { .. }

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 #![allow(clippy::unwrap_used)] // an error where none may be is a failed test
 
+pub(crate) mod hogs;
 pub(crate) mod net;
 
 use std::process::{Child, Command, Output, Stdio};
@@ -158,6 +159,7 @@ pub(crate) fn processor_ticks() -> u64 {
         .unwrap()
         .split_whitespace()
         .collect();
+    // User and system time, the fourteenth and fifteenth field.
     let ticks = |index: usize| fields[index].parse::<u64>().unwrap();
     ticks(11) + ticks(12)
 }
