@@ -71,12 +71,7 @@ impl<W: Write> Writer<W> {
                 return true;
             }
         };
-        self.put(at, kind, &[reason, stack]);
-        self.world.unbind(g);
-        self.world.g(g).status = match kind {
-            spec::GO_BLOCK => GStatus::Waiting,
-            _ => GStatus::Runnable,
-        };
+        self.stop(g, at, kind, (reason, stack), false);
         true
     }
 
@@ -107,9 +102,9 @@ impl<W: Write> Writer<W> {
         }
         let start = start_stack.map(Shape::Stack).or(site.map(Shape::Start));
         let start = self.stack(start, tables);
-        let (kind, status) = match runnable {
-            true => (spec::GO_CREATE, GStatus::Runnable),
-            false => (spec::GO_CREATE_BLOCKED, GStatus::Waiting),
+        let status = match runnable {
+            true => GStatus::Runnable,
+            false => GStatus::Waiting,
         };
         if self.first && !self.can_create(at.m) {
             // Before there is a P: it is among what was there when the trace began.
@@ -119,11 +114,7 @@ impl<W: Write> Writer<W> {
         }
         let stack = stack.map(Shape::Stack).or(site.map(Shape::Made));
         let stack = self.stack(stack, tables);
-        let at = self.creator(at);
-        let generation = self.file.generation;
-        let goroutine = self.world.g(g);
-        (goroutine.status, goroutine.sequence, goroutine.stated) = (status, 0, generation);
-        self.put(at, kind, &[child.get(), start, stack]);
+        self.create(g, status, at, (start, stack), false);
         true
     }
 

@@ -279,15 +279,12 @@ impl<W: Write> Writer<W> {
                 }
                 (Runnable, Runnable) | (Waiting, Waiting) | (Running, Running) => break,
                 (Syscall, Syscall) => break,
-                (Waiting, _) => self.unblock(g, at),
+                (Waiting, _) => self.unblock(g, at, 0, true),
                 (Runnable, _) => self.start(g, at, None, true),
                 (Running, Waiting) => {
                     self.acquire(here, None);
-                    self.state(g, here);
                     let reason = self.names.string("unspecified", &mut self.file);
-                    self.add(here, spec::GO_BLOCK, &[reason, 0]);
-                    self.world.unbind(g);
-                    self.world.g(g).status = Waiting;
+                    self.stop(g, here, spec::GO_BLOCK, (reason, 0), true);
                 }
                 (Running, Syscall) => self.begin_syscall(g, here, 0, true),
                 (Syscall, Running) => {
@@ -320,21 +317,37 @@ impl<W: Write> Writer<W> {
             return self.end_blocked(g, at, true);
         }
         self.acquire(at, None);
-        self.state(g, at);
         let reason = self.names.string("preempted", &mut self.file);
-        self.add(at, spec::GO_STOP, &[reason, 0]);
+        self.stop(g, at, spec::GO_STOP, (reason, 0), true);
+    }
+
+    /// The goroutine, which runs, waits or is only stopped, as `kind` says, for a reason and with a
+    /// stack.
+    pub(super) fn stop(
+        &mut self,
+        g: u32,
+        at: At,
+        kind: u8,
+        (reason, stack): (u64, u64),
+        added: bool,
+    ) {
+        self.state(g, at);
+        self.put_or_add(at, kind, &[reason, stack], added);
         self.world.unbind(g);
-        self.world.g(g).status = GStatus::Runnable;
+        self.world.g(g).status = match kind {
+            spec::GO_BLOCK => GStatus::Waiting,
+            _ => GStatus::Runnable,
+        };
     }
 
     /// The goroutine, which waits, becomes runnable.
-    fn unblock(&mut self, g: u32, at: At) {
+    pub(super) fn unblock(&mut self, g: u32, at: At, stack: u64, added: bool) {
         self.state(g, at);
         let goroutine = self.world.g(g);
         goroutine.sequence += 1;
         goroutine.status = GStatus::Runnable;
-        let args = [goroutine.id.get(), goroutine.sequence, 0];
-        self.add(at, spec::GO_UNBLOCK, &args);
+        let args = [goroutine.id.get(), goroutine.sequence, stack];
+        self.put_or_add(at, spec::GO_UNBLOCK, &args, added);
     }
 
     /// A goroutine that nothing was said of: in the first generation it has a status, later it can
@@ -350,16 +363,33 @@ impl<W: Write> Writer<W> {
             }
             return self.put_status(g, at, 0, true);
         }
-        let (kind, status) = match to {
-            GStatus::Waiting => (spec::GO_CREATE_BLOCKED, GStatus::Waiting),
-            _ => (spec::GO_CREATE, GStatus::Runnable),
+        let status = match to {
+            GStatus::Waiting => GStatus::Waiting,
+            _ => GStatus::Runnable,
         };
+        self.create(g, status, at, (0, 0), true);
+    }
+
+    /// The goroutine, of which nothing was said, is made: runnable or waiting, with the stacks that it
+    /// starts with and of who makes it.
+    pub(super) fn create(
+        &mut self,
+        g: u32,
+        status: GStatus,
+        at: At,
+        (start, stack): (u64, u64),
+        added: bool,
+    ) {
         let at = self.creator(at);
         let generation = self.file.generation;
         let goroutine = self.world.g(g);
         (goroutine.status, goroutine.sequence, goroutine.stated) = (status, 0, generation);
-        let args = [goroutine.id.get(), 0, 0];
-        self.add(at, kind, &args);
+        let args = [goroutine.id.get(), start, stack];
+        let kind = match status {
+            GStatus::Waiting => spec::GO_CREATE_BLOCKED,
+            _ => spec::GO_CREATE,
+        };
+        self.put_or_add(at, kind, &args, added);
     }
 
     /// Whether a goroutine can be made on the thread.

@@ -312,13 +312,8 @@ impl<W: Write> Writer<W> {
             } => {
                 let g = self.world.goroutine(goroutine);
                 self.bring(g, GStatus::Waiting, at);
-                self.state(g, at);
                 let stack = self.stack(stack.map(Shape::Stack), tables);
-                let goroutine = self.world.g(g);
-                goroutine.sequence += 1;
-                goroutine.status = GStatus::Runnable;
-                let args = [goroutine.id.get(), goroutine.sequence, stack];
-                self.put(at, spec::GO_UNBLOCK, &args);
+                self.unblock(g, at, stack, false);
                 true
             }
             Body::GoCreate { .. } => self.goroutine_made(event, at, tables),
