@@ -109,6 +109,15 @@ impl Hogs {
     }
 }
 
+/// Stops the hogs when `program` has ended, with a panic or without.
+struct StopsAtEnd<'a>(&'a Hogs);
+
+impl Drop for StopsAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.stop.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Runs `program` on one P beside `count` hogs, all of which have run before, with a trace: what it returns, and
 /// what the trace says.
 fn record<T: Send>(count: u64, program: impl FnOnce(&Hogs) -> T + Send) -> (T, Told, Report) {
@@ -122,13 +131,14 @@ fn record<T: Send>(count: u64, program: impl FnOnce(&Hogs) -> T + Send) -> (T, T
         runtime.run(|| {
             let hogs = Arc::new(Hogs::default());
             let handles = hogs.start(count);
+            let ends = StopsAtEnd(&hogs);
             while hogs.changes() < count {
                 sleep(Duration::from_millis(1));
             }
             gmp_runtime::trace::start(&path).unwrap();
             let result = program(&hogs);
             gmp_runtime::trace::stop().unwrap();
-            hogs.stop.store(true, Ordering::Relaxed);
+            drop(ends);
             handles.into_iter().for_each(|hog| hog.join().unwrap());
             result
         })

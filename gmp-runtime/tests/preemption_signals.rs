@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use common::hogs::Hogs;
 use common::{child, child_case, run, succeed};
-use gmp_runtime::{JoinHandle, Runtime, channel, go, sleep};
+use gmp_runtime::{Runtime, channel, go, sleep};
 
 static SEEN: AtomicU64 = AtomicU64::new(0);
 

@@ -16,7 +16,7 @@ use std::thread;
 use std::time::Duration;
 
 use common::{Directory, PROCS, child, child_case, run, stderr, succeed};
-use gmp_runtime::{channel, current, go, park, sleep, trace, yield_now};
+use gmp_runtime::{channel, current, go, metrics, park, sleep, trace, yield_now};
 use gmp_trace::anomaly::{AnomalyKind, Severity};
 use gmp_trace::event::ExitHow;
 use gmp_trace::{Body, Reader};
@@ -82,6 +82,14 @@ fn read_clean(path: &Path) -> Counted {
     counted
 }
 
+const GOROUTINES: &str = "/sched/goroutines:goroutines";
+
+/// How many goroutines wait.
+fn waiting() -> u64 {
+    let count = metrics().count("/sched/goroutines/waiting:goroutines");
+    count.unwrap()
+}
+
 /// Some of everything, of which the counts are known: each goroutine yields, sends, receives, sleeps and
 /// parks so often.
 const WORKERS: u64 = 40;
@@ -89,16 +97,11 @@ const PARKERS: u64 = 5;
 
 fn work() {
     let (sender, receiver) = channel::<u64>(0);
-    let parked = Arc::new(AtomicUsize::new(0));
-    let parkers: Vec<_> = (0..PARKERS)
-        .map(|_| {
-            let parked = Arc::clone(&parked);
-            go(move || {
-                parked.fetch_add(1, SeqCst);
-                park();
-            })
-        })
-        .collect();
+    let parkers: Vec<_> = (0..PARKERS).map(|_| go(park)).collect();
+    // Who is woken before it waits does not park.
+    while waiting() < PARKERS {
+        yield_now();
+    }
     for i in 0..WORKERS {
         let sender = sender.clone();
         go(move || {
@@ -116,9 +119,6 @@ fn work() {
     }
     drop(sender);
     assert_eq!(receiver.iter().sum::<u64>(), WORKERS * 45);
-    while parked.load(SeqCst) < PARKERS as usize {
-        yield_now();
-    }
     for parker in &parkers {
         parker.goroutine().unpark();
     }
@@ -244,19 +244,14 @@ fn the_environment_records_a_whole_run() {
         run(case.parse().unwrap(), || {
             work();
             // Some are left at the end.
-            let begun = Arc::new(AtomicUsize::new(0));
             for i in 0..20 {
-                let begun = Arc::clone(&begun);
-                go(move || {
-                    begun.fetch_add(1, SeqCst);
-                    if i % 2 == 0 {
-                        park();
-                    } else {
-                        sleep(Duration::from_secs(1_000));
-                    }
+                go(move || match i % 2 {
+                    0 => park(),
+                    _ => sleep(Duration::from_secs(1_000)),
                 });
             }
-            while begun.load(SeqCst) < 20 {
+            // The workers have ended by then.
+            while metrics().count(GOROUTINES) > Some(20 + 1) || waiting() < 20 {
                 yield_now();
             }
         });

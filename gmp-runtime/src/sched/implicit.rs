@@ -30,7 +30,7 @@
 
 use crate::lock::SpinGuard;
 use crate::prim::atomic::Ordering;
-use crate::sched::g::transition;
+use crate::sched::g::{GState, transition};
 use crate::sched::m::M;
 use crate::sched::p::P;
 use crate::sched::preempt;
@@ -174,7 +174,10 @@ fn wait_for_p(m: &M, g: GRef, shared: SpinGuard<'_, Shared>) {
 pub(crate) fn after_fork(m: &M) {
     if let Some(g) = m.current().filter(|g| g.mark.is_taken()) {
         g.mark.set_taken(false);
-        transition!(g, Syscall => Running);
+        // The monitor, which is not here, may have been in the middle of `take`.
+        if g.state() == GState::Syscall as u32 {
+            transition!(g, Syscall => Running);
+        }
         m.end_call(Some(m.sched.proc_at(0)));
     }
 }
