@@ -354,6 +354,33 @@ fn a_new_status_counts_where_two_disagree() {
     ));
 }
 
+/// Two threads say that they run goroutine 1, and both end it: what comes after is of two goroutines.
+#[test]
+fn a_goroutine_that_ends_twice_leaves_one_place() {
+    let bytes = one(&[
+        (
+            0,
+            &format!("{P0}\n{G1}\nGoDestroy dt=10\nGoStart dt=10 g=5 g_seq=9"),
+        ),
+        (
+            1,
+            "ProcStatus dt=2 p=1 pstatus=1\nGoStatus dt=1 g=1 m=1 gstatus=2\nGoDestroy dt=10\n\
+             GoStart dt=10 g=6 g_seq=9",
+        ),
+    ]);
+    let (error, kinds) = refused(&bytes);
+    assert!(error.contains("goroutine 1"), "{error}");
+    assert!(kinds.contains(&AnomalyKind::OrderForced), "{kinds:?}");
+    let (events, _) = drain(&mut lenient(&bytes).expect("a trace"));
+    let started = events.iter().filter_map(|event| match event.body {
+        Body::GoStart { .. } => event.g,
+        _ => None,
+    });
+    assert_eq!(started.collect::<Vec<_>>(), [g(5), g(6)]);
+    let ends = |event: &&gmp_trace::Event| matches!(event.body, Body::GoExit { .. });
+    assert_eq!(events.iter().filter(ends).count(), 2);
+}
+
 #[test]
 fn unknown_experiments_are_counted_and_their_own_events_kept() {
     let text = format!(

@@ -274,8 +274,9 @@ impl Order {
         };
         goroutine.status = GStatus::Unknown;
         goroutine.spans = None;
-        if goroutine.waiters == 0 {
-            let id = goroutine.id.get();
+        let id = goroutine.id.get();
+        // Of a broken trace two threads may have had it, and the slot is free already.
+        if goroutine.waiters == 0 && self.goroutine_index.get(id) == Some(slot) {
             self.goroutine_index.remove(id);
             self.free.push(slot);
         }
