@@ -98,12 +98,13 @@ impl Runtime {
         if let Some(path) = &self.config.trace {
             crate::trace::start_for_environment(sched, path);
         }
-        let running = Running::begin(sched);
         let m0 = start(sched, &alternate_stack);
         // SAFETY: `main` borrows from this frame, which stays until the scheduler has ended; a
         // goroutine that could not be ended never runs again.
         unsafe { make_main(&m0, main, site) };
         let helpers = start_helpers(sched, &self.config);
+        // From here on its world may be stopped, and M0, which has a P, must not wait for memory.
+        let running = Running::begin(sched);
         worker::run(m0);
         drop(running);
         for helper in helpers {

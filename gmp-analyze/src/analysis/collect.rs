@@ -14,7 +14,7 @@ use crate::machine::{
     ThreadSpan, Wake,
 };
 use gmp_trace::event::Preemption;
-use gmp_trace::id::PId;
+use gmp_trace::id::{GId, MId, PId};
 use gmp_trace::time::Nanos;
 use gmp_trace::{Body, Event};
 use std::collections::BTreeMap;
@@ -40,9 +40,29 @@ pub struct Tally {
     pub timer_lateness: Distribution,
     /// How long the world was stopped, from request to restart.
     pub stops: Distribution,
+    /// How long it took from the request until the world stood still.
+    pub stop_delays: Distribution,
+    /// Who came last in the stop that took longest to stand still, where the trace tells.
+    pub last_to_stop: Option<SafePoint>,
     stop_requested: Option<Nanos>,
+    safe_point: Option<SafePoint>,
     /// Collection cycles.
     pub collections: Collections,
+}
+
+/// A thread that stopped because the world was to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SafePoint {
+    /// How long after the request.
+    pub after: Nanos,
+    /// The thread.
+    pub thread: Option<MId>,
+    /// Its P.
+    pub proc: Option<PId>,
+    /// The goroutine that ran on it.
+    pub goroutine: Option<GId>,
+    /// By what it was made to stop.
+    pub how: Preemption,
 }
 
 /// Collection cycles.
@@ -147,7 +167,20 @@ impl Tally {
             Body::SyscallEnter { .. } => self.syscalls += 1,
             Body::SchedSample { took } => self.samples.record(took),
             Body::TimerFired { late, .. } => self.timer_lateness.record(late),
-            Body::StopRequested { .. } => self.stop_requested = Some(event.time),
+            Body::StopRequested { .. } => {
+                self.stop_requested = Some(event.time);
+                self.safe_point = None;
+            }
+            Body::SafePoint { how } => {
+                self.safe_point = self.stop_requested.map(|begin| SafePoint {
+                    after: event.time.since(begin),
+                    thread: event.m,
+                    proc: event.p,
+                    goroutine: event.g,
+                    how,
+                });
+            }
+            Body::Stopped => self.stands_still(event.time),
             Body::Restarted => {
                 if let Some(begin) = self.stop_requested.take() {
                     self.stops.record(event.time.since(begin));
@@ -158,6 +191,18 @@ impl Tally {
             Body::Loss { events } => self.lost = self.lost.saturating_add(events),
             _ => {}
         }
+    }
+
+    /// The world, which was to stop, stands still at `now`.
+    fn stands_still(&mut self, now: Nanos) {
+        let Some(begin) = self.stop_requested else {
+            return;
+        };
+        let delay = now.since(begin);
+        if self.stop_delays.count() == 0 || delay > self.stop_delays.max() {
+            self.last_to_stop = self.safe_point;
+        }
+        self.stop_delays.record(delay);
     }
 }
 

@@ -1,6 +1,6 @@
 //! The report: everything the collector summed up, with names, in the order in which it is shown.
 
-use super::collect::{Collections, Collector, Preempted};
+use super::collect::{Collections, Collector, Preempted, SafePoint};
 use super::distribution::Distribution;
 use super::findings::{self, Finding};
 use super::goroutines::Life;
@@ -201,6 +201,10 @@ pub struct Summary {
     pub timer_lateness: Distribution,
     /// How long the world was stopped.
     pub stops: Distribution,
+    /// How long it took from the request until the world stood still.
+    pub stop_delays: Distribution,
+    /// Who came last in the stop that took longest to stand still, where the trace tells.
+    pub last_to_stop: Option<SafePoint>,
     /// Collection cycles.
     pub collections: Collections,
 }
@@ -363,6 +367,8 @@ fn summarize(outcome: &Outcome<Collector>) -> Summary {
         lost_events: tally.lost,
         timer_lateness: tally.timer_lateness.clone(),
         stops: tally.stops.clone(),
+        stop_delays: tally.stop_delays.clone(),
+        last_to_stop: tally.last_to_stop,
         collections: tally.collections.clone(),
     }
 }

@@ -6,6 +6,7 @@ use super::text::wrapped;
 use crate::analysis::report::{Overhead, Report};
 use crate::machine::ProcState;
 use crate::units::{count, counted, duration, percent, share};
+use gmp_trace::event::Preemption;
 use std::io;
 use std::time::{Duration, SystemTime};
 
@@ -230,13 +231,44 @@ fn timers(report: &Report) -> Option<String> {
 fn stops(report: &Report) -> Option<String> {
     let stops = &report.summary.stops;
     (stops.count() > 0).then(|| {
-        format!(
+        let mut text = format!(
             "the world was stopped {}, {} in all, at most {}",
             counted(stops.count(), "time"),
             duration(stops.total()),
             duration(stops.max()),
-        )
+        );
+        if report.summary.stop_delays.count() > 0 {
+            text += &still_after(report);
+        }
+        text
     })
+}
+
+/// How long the world took to stand still, and for whom it waited longest.
+fn still_after(report: &Report) -> String {
+    let delays = &report.summary.stop_delays;
+    let mut text = format!(
+        "; it stood still after {} in half of them, at most {}",
+        duration(delays.quantile(0.5)),
+        duration(delays.max())
+    );
+    if let Some(last) = report.summary.last_to_stop {
+        let part = |name: &str, number: Option<u64>| {
+            number.map_or(String::new(), |number| format!(" {name} {number}"))
+        };
+        text += &format!(
+            ", then waiting for{}{}{}, which stopped {}",
+            part("M", last.thread.map(|m| m.get())),
+            part("P", last.proc.map(|p| u64::from(p.get()))),
+            part("goroutine", last.goroutine.map(|g| g.get())),
+            match last.how {
+                Preemption::Cooperative => "where it called the runtime",
+                Preemption::Signal => "by a signal",
+                Preemption::Unknown => "in a way that the trace does not tell",
+            }
+        );
+    }
+    text
 }
 
 fn collections(report: &Report) -> Option<String> {

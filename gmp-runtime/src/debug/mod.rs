@@ -7,6 +7,7 @@ pub(crate) mod config;
 pub(crate) mod dump;
 pub(crate) mod running;
 pub(crate) mod schedtrace;
+mod stop;
 pub(crate) mod symbols;
 pub(crate) mod walk;
 
@@ -47,4 +48,49 @@ pub(crate) mod walk;
 /// ```
 pub fn dump() -> String {
     running::dump()
+}
+
+/// Stops the world of the caller's runtime, calls `f` while it stands still, and lets it go on: no other goroutine of
+/// the runtime runs meanwhile. On a thread that runs no goroutine: of all runtimes of the process. `why` is recorded in
+/// the trace, with the safe point of each thread.
+///
+/// A goroutine stops where it next calls the runtime, or within microseconds anywhere else, by the signal of
+/// preemption; one that waits in the kernel there goes on waiting when the world goes on. Where that is off
+/// (`asyncpreemptoff=1`, or a thread that blocks the signal) this waits until each has called the runtime.
+/// Threads that run no goroutine, and calls of [`blocking`](crate::blocking) and [`fs`](crate::fs) that are under way, go
+/// on; those return when the world does.
+///
+/// # What `f` must not do
+/// Goroutines stand anywhere, perhaps in the middle of `malloc` or with a lock. So `f` allocates and frees nothing,
+/// prints nothing, and takes no lock of any kind, or the program may stand still for good. Nor does it wait
+/// for a goroutine.
+///
+/// Blocks the goroutine (reason `semacquire`), or the thread, while others stop the world: there is one stop at a time, in
+/// the order in which they were asked for. Within `f` it may be called again, which stops nothing more. A runtime that
+/// is about to end, whose main has returned, and one in a child that `fork` made, is not stopped.
+///
+/// # Aborts
+/// If `f` waits for another goroutine.
+///
+/// # Examples
+/// ```
+/// use std::sync::atomic::{AtomicU64, Ordering};
+///
+/// static STEPS: AtomicU64 = AtomicU64::new(0);
+/// # let runtime = gmp_runtime::Runtime::builder().procs(2).build()?;
+/// // SAFETY: nothing that belongs to a thread lives across a call that may park.
+/// unsafe {
+///     runtime.run(|| {
+///         gmp_runtime::go(|| for _ in 0..100_000 { STEPS.fetch_add(1, Ordering::Relaxed); });
+///         let look = || STEPS.load(Ordering::Relaxed);
+///         let (first, second) = gmp_runtime::debug::stop_the_world("two looks", || (look(), look()));
+///         assert_eq!(first, second);
+///     });
+/// }
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[track_caller]
+pub fn stop_the_world<R>(why: &'static str, f: impl FnOnce() -> R) -> R {
+    let _stopped = stop::begin(why);
+    f()
 }

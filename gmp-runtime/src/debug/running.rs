@@ -43,10 +43,11 @@ impl Running {
     /// `sched` runs.
     pub(crate) fn begin(sched: &'static Sched) -> Running {
         let mut watcher = watcher();
-        running().push(sched);
         if watcher.is_none() {
             *watcher = start_watcher();
         }
+        // Last: who finds it here may stop its world.
+        running().push(sched);
         Running(sched)
     }
 }
@@ -73,7 +74,7 @@ impl Drop for Running {
 }
 
 /// The runtimes that run, each kept while its visit lives.
-fn visit_all() -> Vec<(&'static Sched, Visit)> {
+pub(super) fn visit_all() -> Vec<(&'static Sched, Visit)> {
     running()
         .iter()
         .map(|sched| (*sched, Visit::new(sched)))

@@ -8,7 +8,7 @@ use crate::sched::g::transition;
 use crate::sched::m::M;
 use crate::sched::p::P;
 use crate::sched::refs::{GRef, PRef};
-use crate::sched::{deadlock, keeper, locked, netpoll, preempt, steal, timers};
+use crate::sched::{deadlock, keeper, locked, netpoll, preempt, steal, stw, timers};
 use crate::sys::clock::monotonic_ns;
 use crate::trace::marks::{Found, Leave};
 
@@ -109,7 +109,11 @@ impl Choice {
 pub(crate) fn find(m: &M) -> Option<Choice> {
     loop {
         if let Some(g) = m.locked() {
-            return locked::wait_for_turn(m).then(|| Choice::new(g, Found::Locked));
+            if !locked::wait_for_turn(m) {
+                return None;
+            }
+            stw::stop_if_wanted(m);
+            return Some(Choice::new(g, Found::Locked));
         }
         let choice = match m.chosen.take() {
             Some((g, found)) if !m.sched.stopping() => Choice::new(g, found),
@@ -128,7 +132,10 @@ pub(crate) fn find(m: &M) -> Option<Choice> {
             continue;
         }
         match choice.g.locked_to() {
-            None => return Some(choice),
+            None => {
+                stw::stop_if_wanted(m);
+                return Some(choice);
+            }
             Some(other) => locked::give_turn(m, other),
         }
     }
@@ -149,6 +156,7 @@ fn search(m: &M) -> Option<Choice> {
             }
             continue;
         };
+        stw::stop_if_wanted(m);
         if p.wants_attention() && p.take_attention() && sched.stopping() {
             // The end has begun since step 1; whoever gets the P next is to know, too.
             p.demand_attention();
@@ -326,7 +334,7 @@ pub(crate) fn go_to_sleep(m: &M, counted: impl FnOnce()) -> bool {
     m.tracer.m_park(m);
     let (awaiting, asleep) = {
         let mut shared = sched.shared.lock();
-        match shared.take_awaiting_p() {
+        match sched.take_awaiting_p_locked(&mut shared) {
             Some(p) => (Some(p), false),
             None => {
                 shared.put_idle_m(m.reference());
@@ -361,6 +369,7 @@ pub(crate) fn take_given_p(m: &M) -> bool {
 }
 
 fn begin_with(m: &M, p: PRef) {
+    stw::wait_to_take(m);
     m.acquire_p(p);
     if m.spinning.get() {
         m.tracer.spin_begin(m);

@@ -13,7 +13,7 @@
 //!    timers.
 //!
 //! *An M gets it* means: the one that went idle last, which is woken; else the P waits, and the first of the
-//! spawner's next M and an M that runs out of work takes it ([`Shared::take_awaiting_p`]). When the scheduler
+//! spawner's next M and an M that runs out of work takes it ([`Sched::take_awaiting_p`]). When the scheduler
 //! stops a P becomes idle, unless a goroutine is frozen: then its M gets the P (`sched::preempt`).
 //!
 //! Nothing here allocates, prints, or takes another lock than the scheduler's, for a few dozen instructions.

@@ -35,10 +35,11 @@ use crate::sched::m::M;
 use crate::sched::p::P;
 use crate::sched::preempt;
 use crate::sched::refs::{GRef, PRef};
-use crate::sched::{Sched, Shared, current};
+use crate::sched::{Sched, Shared, current, stw};
 use crate::sys::clock::thread_cpu_ns_of;
 use crate::sys::memory_barrier;
 use crate::sys::thread::TaskState;
+use crate::trace::marks::Preemption;
 
 /// How long a thread is watched at least, before it may count as one that waits.
 const SHORTEST_NS: u64 = 500_000;
@@ -102,7 +103,7 @@ pub(crate) fn take(sched: &Sched, p: PRef) -> bool {
     };
     let is_outside =
         || !g.mark.is_inside() && g.m() == Some(m) && m.current() == Some(g) && m.p() == Some(p);
-    if sched.stopping() || !is_outside() {
+    if sched.stopping() || sched.world.is_to_stop() || !is_outside() {
         return false;
     }
     g.mark.set_taken(true);
@@ -139,6 +140,7 @@ pub(crate) fn come_back(g: GRef) {
     if let Some(p) = sched.take_idle_p_locked(&mut shared) {
         drop(shared);
         m.acquire_p(p);
+        stw::stop_if_wanted(m);
         m.tracer.syscall_exit(m);
         p.count_start(false);
         transition!(g, Syscall => Running);
@@ -148,11 +150,17 @@ pub(crate) fn come_back(g: GRef) {
     wait_for_p(m, g, shared);
 }
 
-/// `g`, which ran here without a P outside the runtime, is stopped by a signal until it has one.
+/// `g`, which is here without a P outside the runtime, is stopped by a signal until it has one; or, where the world is
+/// to stop, until that goes on, and then goes on without.
 pub(crate) fn stop(m: &M, g: GRef) {
     let sched = m.sched;
+    if sched.world.is_to_stop() {
+        // Perhaps it has only waited in the kernel, and will again.
+        return stw::stop_here(m, Preemption::Signal);
+    }
     let shared = sched.shared.lock();
-    if !g.mark.is_taken() {
+    // At the end nobody is frozen any more: the Ms that would give it a P may be gone.
+    if !g.mark.is_taken() || sched.stopping() {
         return;
     }
     g.mark.set_taken(false);
@@ -218,7 +226,8 @@ pub(crate) fn stop_those_that_run(sched: &Sched, next: &mut usize, now: u64) {
     }
 }
 
-fn lacks_p(m: &M) -> bool {
+/// Whether a goroutine that has lost its P is on `m`: a hint, except under the scheduler's lock.
+pub(crate) fn lacks_p(m: &M) -> bool {
     m.current()
         .is_some_and(|g| g.mark.is_taken() && g.m() == Some(m.reference()))
 }

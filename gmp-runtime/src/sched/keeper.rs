@@ -209,7 +209,9 @@ pub(crate) fn wait(m: &M) -> Option<Reason> {
         keeper.leave_office();
         // An M that gets a P spins, and so sees to it that another M comes here after it. One that
         // gets none must not leave while somebody needs a timekeeper that found the office taken.
-        if reason.is_some() || !is_needed(sched) || sched.idle.idle_ps() == 0 {
+        // While the world is to stop no P can be had; whoever lets it go on looks for a timekeeper.
+        let none_to_have = sched.idle.idle_ps() == 0 || sched.world.is_to_stop();
+        if reason.is_some() || !is_needed(sched) || none_to_have {
             return reason;
         }
     }

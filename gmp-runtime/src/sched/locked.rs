@@ -15,7 +15,7 @@
 
 use crate::sched::m::M;
 use crate::sched::refs::{GRef, MRef};
-use crate::sched::{critical, current, deadlock, find};
+use crate::sched::{critical, current, deadlock, find, stw};
 use crate::trace::marks::HandoffReason;
 
 /// Locks `g`, which runs here, to its M, once more.
@@ -70,6 +70,7 @@ pub(crate) fn wait_for_turn(m: &M) -> bool {
     sleep(m);
     match m.sleep(|| m.sched.stopping()) {
         Some(p) => {
+            stw::wait_to_take(m);
             m.acquire_p(p);
             true
         }

@@ -81,6 +81,9 @@ pub(crate) struct M {
     pub(crate) seen_running: Cell<(u64, u64)>,
     /// Whether a signal of ours is under way to it.
     pub(crate) signal_sent: AtomicBool,
+    /// The stop of the world at whose safe point it was last: see `sched::stw`. Written under the scheduler's lock, by
+    /// this M.
+    pub(crate) safe_point: AtomicU32,
     /// What this M records with. This M's, and the tracer's under its protocol.
     pub(crate) tracer: crate::trace::ThreadTrace,
 }
@@ -112,6 +115,7 @@ impl M {
             thread: AtomicI32::new(0),
             seen_running: Cell::new((0, 0)),
             signal_sent: AtomicBool::new(false),
+            safe_point: AtomicU32::new(0),
             tracer: crate::trace::ThreadTrace::new(id),
         }
     }

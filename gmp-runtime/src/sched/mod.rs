@@ -29,6 +29,7 @@ pub(crate) mod runq;
 pub(crate) mod shown;
 pub(crate) mod shutdown;
 pub(crate) mod steal;
+pub(crate) mod stw;
 pub(crate) mod syscall;
 pub(crate) mod sysmon;
 pub(crate) mod table;
@@ -48,6 +49,7 @@ use crate::sched::m::M;
 use crate::sched::netpoll::Netpoll;
 use crate::sched::procs::Procs;
 use crate::sched::refs::{MRef, PRef};
+use crate::sched::stw::World;
 use crate::sched::table::GTable;
 use crate::sched::worker::Spawner;
 use crate::stack::StackPool;
@@ -79,6 +81,8 @@ pub(crate) struct Shared {
     free: GList,
     /// Set when the goroutines that are left are being ended: nobody else makes one runnable any more.
     closed: bool,
+    /// While the world is to stop, the P of the goroutine that stops it.
+    stopper: Option<PRef>,
 }
 
 impl Shared {
@@ -133,7 +137,7 @@ impl Shared {
     }
 
     /// A P that waits for an M.
-    pub(crate) fn take_awaiting_p(&mut self) -> Option<PRef> {
+    fn take_awaiting_p(&mut self) -> Option<PRef> {
         let p = self.awaiting_ps?;
         self.awaiting_ps = p.link.take();
         Some(p)
@@ -166,6 +170,7 @@ pub(crate) struct Sched {
     pub(crate) netpoll: Netpoll,
     pub(crate) spawner: Spawner,
     pub(crate) sysmon: sysmon::Sysmon,
+    pub(crate) world: World,
     next_id: AtomicU64,
     /// For how long goroutines have waited for mutexes, in nanoseconds.
     mutex_wait_ns: AtomicU64,
@@ -221,6 +226,7 @@ impl Sched {
                     awaiting_ps: None,
                     free: GList::new(),
                     closed: false,
+                    stopper: None,
                 },
             ),
             global_len: AtomicU32::new(0),
@@ -237,6 +243,7 @@ impl Sched {
             netpoll: Netpoll::new()?,
             spawner: Spawner::new(),
             sysmon: sysmon::Sysmon::default(),
+            world: World::new(fences),
             next_id: AtomicU64::new(1),
             mutex_wait_ns: AtomicU64::new(0),
             m_total: AtomicU32::new(0),
@@ -281,6 +288,7 @@ impl Sched {
         // ordering: Relaxed: one thread.
         self.forked.store(true, Ordering::Relaxed);
         self.tracer.forget();
+        self.world.after_fork();
     }
 
     /// How many goroutines have lost their P in a system call that was not announced.
@@ -480,8 +488,16 @@ impl Sched {
         self.take_idle_p_locked(&mut self.shared.lock())
     }
 
-    /// [`Sched::take_idle_p`] for whoever has the lock.
+    /// Whether Ps stay where they are because the world is to stop. Under the lock.
+    fn keeps_ps(&self) -> bool {
+        self.world.is_to_stop() && !self.stopping()
+    }
+
+    /// [`Sched::take_idle_p`] for whoever has the lock. None while the world is to stop.
     pub(crate) fn take_idle_p_locked(&self, shared: &mut Shared) -> Option<PRef> {
+        if self.keeps_ps() {
+            return None;
+        }
         let p = shared.take_idle_p()?;
         self.idle.p_left_idle();
         self.sysmon.p_left_idle();
@@ -492,6 +508,9 @@ impl Sched {
     /// one that waits for an M; then also whether that M counts as spinning.
     pub(crate) fn take_p_after_call(&self, had: PRef) -> Option<(PRef, bool)> {
         let mut shared = self.shared.lock();
+        if self.keeps_ps() {
+            return None;
+        }
         if shared.take_this_idle_p(had) {
             self.idle.p_left_idle();
             self.sysmon.p_left_idle();
@@ -500,13 +519,21 @@ impl Sched {
         if let Some(p) = self.take_idle_p_locked(&mut shared) {
             return Some((p, false));
         }
-        let p = shared.take_awaiting_p()?;
+        let p = self.take_awaiting_p_locked(&mut shared)?;
         Some((p, p.awaits_spinning.get()))
     }
 
     /// A P that waits for an M to be made.
     pub(crate) fn take_awaiting_p(&self) -> Option<PRef> {
-        self.shared.lock().take_awaiting_p()
+        self.take_awaiting_p_locked(&mut self.shared.lock())
+    }
+
+    /// [`Sched::take_awaiting_p`] for whoever has the lock. None while the world is to stop.
+    pub(crate) fn take_awaiting_p_locked(&self, shared: &mut Shared) -> Option<PRef> {
+        if self.keeps_ps() {
+            return None;
+        }
+        shared.take_awaiting_p()
     }
 
     /// Puts `p`, for which no M could be made, on the idle list, and withdraws the claim to spin.

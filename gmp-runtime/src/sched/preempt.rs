@@ -61,7 +61,7 @@ use crate::sched::implicit::{self, Suspect};
 use crate::sched::m::{M, PostSwitch};
 use crate::sched::p::P;
 use crate::sched::refs::{GRef, MRef};
-use crate::sched::{Sched, Shared, current, find, park};
+use crate::sched::{Sched, Shared, current, find, park, stw};
 use crate::sys::clock::monotonic_ns;
 use crate::sys::signal;
 use crate::sys::thread::send_signal;
@@ -179,11 +179,10 @@ fn work_waits_for(sched: &Sched, p: &P) -> bool {
 #[cold]
 fn ask(sched: &Sched, p: &P, why: PreemptReason) -> bool {
     let shared = sched.shared.lock();
-    let Some(m) = p.m() else { return false };
-    let Some(g) = m.current() else { return false };
-    if m.p().is_none_or(|held| !std::ptr::eq(&*held, p)) || sched.stopping() {
+    let Some((m, g)) = asked_of(p).filter(|_| !sched.stopping() && !sched.world.is_to_stop())
+    else {
         return false;
-    }
+    };
     crate::trace::preempt_requested(sched, p.id, g, why);
     g.mark.request();
     if sched.signals {
@@ -191,6 +190,29 @@ fn ask(sched: &Sched, p: &P, why: PreemptReason) -> bool {
     }
     drop(shared);
     true
+}
+
+/// Asks the goroutine that runs on `p` to stop with the world; again, unless it is the `first` time. Under the
+/// scheduler's lock.
+pub(crate) fn ask_to_stop(sched: &Sched, p: &P, first: bool) {
+    let Some((m, g)) = asked_of(p) else { return };
+    if first {
+        crate::trace::preempt_requested(sched, p.id, g, PreemptReason::Stop);
+    }
+    g.mark.request();
+    // One that is inside looks at the end of its section. If it does not see the request yet, it is asked again.
+    if sched.signals && !g.mark.is_inside() {
+        send(&m);
+    }
+}
+
+/// The goroutine that runs on `p`, and its M, which holds `p`. Under the scheduler's lock.
+fn asked_of(p: &P) -> Option<(MRef, GRef)> {
+    let m = p.m()?;
+    let g = m.current()?;
+    m.p()
+        .is_some_and(|held| std::ptr::eq(&*held, p))
+        .then_some((m, g))
 }
 
 /// Sends a signal to `m`, whose thread is there.
@@ -220,7 +242,11 @@ fn on_signal() -> bool {
             implicit::stop(&m, g);
         }
         if g.mark.take_request() {
-            freeze(&m, g, Preemption::Signal);
+            if m.sched.world.is_to_stop() {
+                stw::stop_here(&m, Preemption::Signal);
+            } else {
+                freeze(&m, g, Preemption::Signal);
+            }
         }
         g.mark.leave();
     }
@@ -235,10 +261,13 @@ pub(crate) fn comply(g: GRef, may_move: bool) {
     if g.mark.enter() {
         implicit::come_back(g);
     }
+    let m = current::m_of(g);
+    if m.sched.world.is_to_stop() && g.mark.take_request() {
+        stw::stop_here(&m, Preemption::Cooperative);
+    }
     let yields = may_move && !std::thread::panicking();
     // Without signals nobody is frozen: the request stays for a call that may move it.
     if (yields || g.sched.signals) && g.mark.take_request() && !g.sched.is_forked() {
-        let m = current::m_of(g);
         if yields {
             give_up(g, m);
         } else {
@@ -335,7 +364,9 @@ fn thaw(m: &M, g: GRef) {
             break p;
         }
     };
+    stw::wait_to_take(m);
     m.acquire_p(p);
+    stw::stop_if_wanted(m);
     m.tracer.start(m, g, Found::Wired);
     g.mark.take_request();
     p.count_start(false);

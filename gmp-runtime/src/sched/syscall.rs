@@ -31,7 +31,7 @@ use crate::sched::g::{AtEnd, transition};
 use crate::sched::m::{M, PostSwitch};
 use crate::sched::p::{NO_DEADLINE, P};
 use crate::sched::refs::{GRef, PRef};
-use crate::sched::{Sched, critical, current, park};
+use crate::sched::{Sched, critical, current, park, stw};
 use crate::stack;
 use crate::switch;
 
@@ -112,6 +112,7 @@ fn exit_without_p(g: GRef, m: &M, had: PRef) {
     let sched = m.sched;
     if let Some((p, spinning)) = sched.take_p_after_call(had) {
         m.acquire_p(p);
+        stw::stop_if_wanted(m);
         m.tracer.syscall_exit(m);
         m.end_call(None);
         p.count_start(false);
@@ -165,6 +166,10 @@ fn show(g: GRef, runs: bool) {
 /// Takes the Ps of long system calls and hands them on; whether there were any. For the monitor.
 pub(crate) fn take_from_long_calls(sched: &Sched, now: u64) -> bool {
     let mut any = false;
+    if sched.world.is_to_stop() {
+        // What is left is a call of whoever stops it.
+        return false;
+    }
     for p in sched.procs() {
         let Some(m) = p.in_call_of() else { continue };
         if !is_long(sched, &p, now) {

@@ -162,6 +162,15 @@ impl TaskState {
 
     /// Whether the thread waits for something in the kernel. False if it is gone.
     pub(crate) fn is_waiting(&self) -> bool {
+        matches!(self.letter(), Some(b'S' | b'D'))
+    }
+
+    /// Whether it waits for something that signals do not interrupt: a disk, the end of a `vfork`.
+    pub(crate) fn is_uninterruptible(&self) -> bool {
+        self.letter() == Some(b'D')
+    }
+
+    fn letter(&self) -> Option<u8> {
         let mut text = [0_u8; 64];
         // SAFETY: the buffer is a local variable of this length.
         let read =
@@ -169,8 +178,7 @@ impl TaskState {
         let text = text.get(..read.max(0) as usize).unwrap_or_default();
         // "4711 (name) S 1 …"; the name may have any character, and fifteen at most.
         let after = text.iter().rposition(|&byte| byte == b')');
-        let state = after.and_then(|at| text.get(at + 2));
-        matches!(state, Some(b'S' | b'D'))
+        after.and_then(|at| text.get(at + 2)).copied()
     }
 }
 

@@ -136,6 +136,7 @@ mod unnoted {
     pub(crate) enum PreemptReason {
         Slice,
         Urgent,
+        Stop,
     }
 
     /// Why a P was given away.

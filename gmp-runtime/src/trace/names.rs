@@ -207,7 +207,12 @@ impl Names {
     }
 
     /// The number of a text in arguments; 0, which is the empty text, where there is no room for it.
-    fn text(&mut self, exchange: &mut Exchange, generation: u32, text: &'static str) -> u32 {
+    pub(super) fn text(
+        &mut self,
+        exchange: &mut Exchange,
+        generation: u32,
+        text: &'static str,
+    ) -> u32 {
         let key = (text.as_ptr() as usize, text.len());
         let Some((number, first)) = self.texts.number(key, generation) else {
             return 0;

@@ -61,6 +61,10 @@ impl ThreadTrace {
         proc_start(PRef);
         proc_stop(PRef);
         preempted(Preemption);
+        safe_point(Preemption);
+        stop_requested(&'static str);
+        stopped();
+        restarted();
         procs_change(u32);
         proc_handoff(MRef, HandoffReason);
         m_lock();
@@ -88,6 +92,15 @@ pub(crate) fn m_wake(_: MRef) {}
 pub(crate) fn ready_from_outside(_: &Sched, _: GRef, _: Waker, change: impl FnOnce()) {
     change();
 }
+
+/// Such a thread wants the world stopped.
+pub(crate) fn stop_requested(_: &Sched, _: &'static str) {}
+
+/// The world is stopped.
+pub(crate) fn stopped(_: &Sched) {}
+
+/// The world is about to go on.
+pub(crate) fn restarted(_: &Sched) {}
 
 /// A collection cycle begins.
 pub(crate) fn gc_begin(_: &Sched, _: u64) -> u32 {

@@ -344,6 +344,16 @@ impl Section<'_> {
     }
 }
 
+impl Section<'_> {
+    /// The number of a text.
+    fn text(&mut self, text: &'static str) -> u32 {
+        match &mut *self.m.sched.tracer.lock() {
+            Some(state) => state.text(self.generation, text),
+            None => 0,
+        }
+    }
+}
+
 impl Drop for Section<'_> {
     #[inline(always)]
     fn drop(&mut self) {
@@ -494,6 +504,27 @@ events! {
     preempted(how: Preemption) = |section, _m| {
         section.announce();
         section.write(1, |e, c, now| e.preempted(c, now, how));
+    }
+
+    /// The M has reached a safe point.
+    safe_point(how: Preemption) = |section, _m| {
+        section.write(1, |e, c, now| e.safe_point(c, now, how));
+    }
+
+    /// The goroutine that runs here wants the world stopped.
+    stop_requested(why: &'static str) = |section, _m| {
+        let why = section.text(why);
+        section.write(1, |e, c, now| e.stop_requested(c, now, why));
+    }
+
+    /// Every M has reached a safe point.
+    stopped() = |section, _m| {
+        section.write(1, |e, c, now| e.stopped(c, now));
+    }
+
+    /// The world is about to go on.
+    restarted() = |section, _m| {
+        section.write(1, |e, c, now| e.restarted(c, now));
     }
 
     /// The M is about to give its P to another one.

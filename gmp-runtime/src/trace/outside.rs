@@ -109,6 +109,28 @@ pub(crate) fn preempt_requested(sched: &Sched, p: u32, g: GRef, why: PreemptReas
     });
 }
 
+/// A thread that is not an M wants the world stopped.
+pub(crate) fn stop_requested(sched: &Sched, why: &'static str) {
+    with_recording(sched, |recording| {
+        if let Some(recording) = recording {
+            recording.write(|state, writer, now, generation| {
+                let why = state.text(generation, why);
+                writer.write(1, |e, c| e.stop_requested(c, now, why));
+            });
+        }
+    });
+}
+
+/// The world is stopped, which such a thread wanted.
+pub(crate) fn stopped(sched: &Sched) {
+    record(sched, |e, c, now| e.stopped(c, now));
+}
+
+/// Such a thread is about to let the world go on.
+pub(crate) fn restarted(sched: &Sched) {
+    record(sched, |e, c, now| e.restarted(c, now));
+}
+
 /// A collection cycle begins; the generation that knows of it.
 pub(crate) fn gc_begin(sched: &Sched, cycle: u64) -> u32 {
     record(sched, |e, c, now| e.gc_begin(c, now, cycle))

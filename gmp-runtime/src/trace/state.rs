@@ -274,6 +274,11 @@ impl State {
             .site(&mut self.exchange, generation, location, start)
     }
 
+    /// The number of a text.
+    pub(super) fn text(&mut self, generation: u32, text: &'static str) -> u32 {
+        self.names.text(&mut self.exchange, generation, text)
+    }
+
     /// The status of `g`, which has `state`, for `generation`, which now has touched it. Of a goroutine
     /// that runs nothing is read that it may be changing.
     fn status(

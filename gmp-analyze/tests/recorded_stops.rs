@@ -1,0 +1,125 @@
+//! A program that stops the world and counts that in its own code, recorded, and a report that must say the same.
+
+#![allow(clippy::unwrap_used)] // a test: where something is missing it fails
+
+mod common;
+
+use std::hint::black_box;
+use std::io::BufReader;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use common::report_at;
+use gmp_runtime::debug::stop_the_world;
+use gmp_runtime::{Runtime, go, proc_id, yield_now};
+use gmp_trace::Body;
+use gmp_trace::event::Preemption;
+
+const STOPS: u64 = 20;
+
+/// What the program saw.
+struct Seen {
+    /// The P of the goroutine that runs beside the one that stops the world.
+    hog_p: u32,
+    /// The goroutine.
+    hog: u64,
+    /// For how long the world stood still at least, and was to at most.
+    inside: Duration,
+    outside: Duration,
+}
+
+/// Stops the world on one P, while a goroutine on the other one computes.
+fn program() -> Seen {
+    let running = Arc::new(AtomicU64::new(u64::MAX));
+    let end = Arc::new(AtomicBool::new(false));
+    let (says, ends) = (Arc::clone(&running), Arc::clone(&end));
+    let hog = go(move || {
+        says.store(u64::from(proc_id().unwrap()), SeqCst);
+        while !ends.load(SeqCst) {
+            black_box(0);
+        }
+    });
+    while running.load(SeqCst) == u64::MAX {
+        yield_now();
+    }
+    let (mut inside, mut outside) = (Duration::ZERO, Duration::ZERO);
+    for _ in 0..STOPS {
+        let begun = Instant::now();
+        inside += stop_the_world("truth", || {
+            let begun = Instant::now();
+            while begun.elapsed() < Duration::from_micros(300) {
+                black_box(0);
+            }
+            begun.elapsed()
+        });
+        outside += begun.elapsed();
+    }
+    end.store(true, SeqCst);
+    let seen = Seen {
+        hog_p: running.load(SeqCst) as u32,
+        hog: hog.goroutine().id(),
+        inside,
+        outside,
+    };
+    hog.join().unwrap();
+    seen
+}
+
+#[test]
+fn stops_are_as_the_program_counted_them() {
+    let path = std::env::temp_dir().join(format!("gmp-truth-stops-{}.trace", std::process::id()));
+    let file = path.clone();
+    let runtime = Runtime::builder().procs(2).build().unwrap();
+    // SAFETY: the program keeps nothing of a thread across a call that may park.
+    let seen = unsafe {
+        runtime.run(move || {
+            gmp_runtime::trace::start(file).unwrap();
+            let seen = program();
+            gmp_runtime::trace::stop().unwrap();
+            seen
+        })
+    };
+    let report = report_at(&path);
+    let summary = &report.summary;
+    assert_eq!(summary.stops.count(), STOPS);
+    assert_eq!(summary.stop_delays.count(), STOPS);
+    let total = Duration::from_nanos(summary.stops.total().0.try_into().unwrap());
+    assert!(
+        seen.inside <= total && total <= seen.outside,
+        "{:?} to {:?}, the report says {total:?}",
+        seen.inside,
+        seen.outside
+    );
+    let last = summary.last_to_stop.unwrap();
+    assert_eq!(last.proc.unwrap().get(), seen.hog_p);
+    assert_eq!(last.goroutine.unwrap().get(), seen.hog);
+    assert_eq!(last.how, Preemption::Signal);
+
+    // Each stop: the request, a safe point of the other P by a signal, the stop, the restart.
+    let mut reader = gmp_trace::open(BufReader::new(std::fs::File::open(&path).unwrap())).unwrap();
+    let (mut told, mut stops) = (Vec::new(), 0);
+    reader
+        .for_each_event(|event, tables| match event.body {
+            Body::StopRequested { kind, .. } => {
+                assert_eq!(tables.text(kind), "truth");
+                told = vec!["request"];
+            }
+            Body::SafePoint { how } => {
+                assert_eq!(event.p.unwrap().get(), seen.hog_p);
+                assert_eq!(event.g.unwrap().get(), seen.hog);
+                assert_eq!(how, Preemption::Signal);
+                told.push("safe point");
+            }
+            Body::Stopped => told.push("stopped"),
+            Body::Restarted => {
+                told.push("restarted");
+                stops += 1;
+                assert_eq!(told, ["request", "safe point", "stopped", "restarted"]);
+            }
+            _ => {}
+        })
+        .unwrap();
+    assert_eq!(stops, STOPS);
+    std::fs::remove_file(&path).unwrap();
+}
