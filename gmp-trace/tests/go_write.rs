@@ -249,10 +249,17 @@ fn go_prints_the_same_of_a_trace_and_of_what_is_written() {
     for (name, bytes) in traces() {
         let written = write(&bytes, &name).bytes;
         tool.validate(&written, &name);
-        if name.starts_with("go1.21") || name == "go1.27-gc" {
+        if name.starts_with("go1.21") {
             continue;
         }
-        let (meant, got) = (tool.parsed(&bytes), tool.parsed(&written));
+        let (meant, got) = match &*name {
+            // So many threads that some events are at one time.
+            "go1.27-gc" => (
+                tool.parsed_by_thread(&bytes),
+                tool.parsed_by_thread(&written),
+            ),
+            _ => (tool.parsed(&bytes), tool.parsed(&written)),
+        };
         assert_eq!(meant.len(), got.len(), "{name}");
         for (meant, got) in meant.iter().zip(&got) {
             assert_eq!(meant, got, "{name}");

@@ -9,6 +9,8 @@ use std::sync::OnceLock;
 pub(crate) struct Tool {
     trace: PathBuf,
     validate: PathBuf,
+    /// Inputs of the tests of Go's reader.
+    pub(crate) testdata: PathBuf,
 }
 
 /// The tools; `None`, and said so, where there is no Go.
@@ -44,6 +46,7 @@ fn build() -> Result<Tool, String> {
     let tool = Tool {
         trace: folder.join("trace"),
         validate: folder.join("validate"),
+        testdata: sources.join("../internal/trace/testdata"),
     };
     for (package, program) in [("./trace", &tool.trace), ("./gmpvalidate", &tool.validate)] {
         let mut command = Command::new(&go);
@@ -101,6 +104,29 @@ impl Tool {
         let text = run(command.arg("-d=parsed").arg(&file.0)).expect("Go's tool prints it");
         let mut first = None;
         text.lines().map(|line| plain(line, &mut first)).collect()
+    }
+
+    /// As [`Tool::parsed`], each event with the lines that belong to it, without times and by thread: of
+    /// events at one time Go takes any first.
+    pub(crate) fn parsed_by_thread(&self, bytes: &[u8]) -> Vec<String> {
+        let mut events: Vec<String> = Vec::new();
+        for line in self.parsed(bytes) {
+            let words = line.split(' ').filter(|word| !word.starts_with("Time="));
+            let line = words.collect::<Vec<_>>().join(" ");
+            match events.last_mut() {
+                Some(event) if !line.starts_with("M=") => *event += &format!("\n{line}"),
+                _ => events.push(line),
+            }
+        }
+        let thread = |event: &String| event.split(' ').next().map(str::to_owned);
+        events.sort_by_key(thread);
+        events
+    }
+
+    /// What Go's reader says against a trace, if it does.
+    pub(crate) fn refusal(&self, bytes: &[u8]) -> Option<String> {
+        let file = Scratch::new(bytes);
+        run(Command::new(&self.trace).arg("-d=parsed").arg(&file.0)).err()
     }
 
     /// The profile of kind `kind`, packed as Go writes it.
