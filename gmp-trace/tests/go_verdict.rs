@@ -409,6 +409,46 @@ fn a_goroutine_that_ends_twice_leaves_one_place() {
     assert_eq!(events.iter().filter(ends).count(), 2);
 }
 
+/// Two generations that are `ticks` units of 64 ns apart, and `mono` nanoseconds by the monotonic clock.
+fn two_clocks(ticks: u64, mono: u64) -> Vec<u8> {
+    let one = |number: u64, time: u64, mono: u64| {
+        format!(
+            "EventBatch gen={number} m=0 time={time} size=?\n{P0}\n\
+             EventBatch gen={number} m={NONE} time={time} size=?\nSync\nFrequency freq=15625000\n\
+             ClockSnapshot dt=0 mono={mono} sec=2 nsec=3\nEndOfGeneration\n"
+        )
+    };
+    let generations = one(1, 1000, 5000) + &one(2, 1000 + ticks, 5000 + mono);
+    from_text(&format!("Trace Go1.26\n{generations}")).expect("a trace")
+}
+
+#[test]
+fn a_clock_that_runs_at_another_speed_is_told() {
+    let mut checked = 0;
+    // A second by the clock of the trace.
+    let second = 15_625_000;
+    for (ticks, mono, told) in [
+        (second, 1_000_000_000, 0),
+        (second, 1_009_000_000, 0),
+        (second, 1_020_000_000, 1),
+        (second, 980_000_000, 1),
+        (second, 256_000_000_000, 1),
+        (second / 20, 25_000_000, 0),
+    ] {
+        let bytes = two_clocks(ticks, mono);
+        let mut reader = strict(&bytes).expect("a trace");
+        let (events, error) = drain(&mut reader);
+        assert!(error.is_none() && events.len() == 4, "{error:?}");
+        assert_eq!(
+            reader.anomalies().count(AnomalyKind::ClockRate),
+            told,
+            "{ticks} {mono}"
+        );
+        checked += 1;
+    }
+    assert_eq!(checked, 6);
+}
+
 #[test]
 fn unknown_experiments_are_counted_and_their_own_events_kept() {
     let text = format!(

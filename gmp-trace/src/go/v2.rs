@@ -47,11 +47,21 @@ pub(crate) struct V2 {
     latest: i64,
     last_generation: u64,
     clock: Option<Clock>,
+    /// The clock of the trace and the monotonic one, the first time that both were told.
+    first_clocks: Option<(i64, i64)>,
     /// Whether a generation was left out since the last one that was given.
     lost: bool,
     /// Whether any generation was given.
     any: bool,
     done: bool,
+}
+
+/// Whether two clocks that tell these durations run at different speeds, by more than 1 %. Of short
+/// durations nothing can be said.
+fn runs_apart(one: i64, other: i64) -> bool {
+    const LONG: i64 = 100_000_000;
+    let longer = one.max(other);
+    longer >= LONG && one.abs_diff(other) > longer.unsigned_abs() / 100
 }
 
 /// How a generation came to its end.
@@ -80,6 +90,7 @@ impl V2 {
             latest: i64::MIN,
             last_generation: 0,
             clock: None,
+            first_clocks: None,
             lost: false,
             any: false,
             done: false,
@@ -198,7 +209,14 @@ impl V2 {
                 .saturating_sub(later);
             (Nanos(mono), Nanos(wall))
         });
-        if let Some((_, wall)) = clocks {
+        if let Some((mono, wall)) = clocks {
+            let (first_begin, first_mono) = *self.first_clocks.get_or_insert((begin, mono.0));
+            let elapsed = begin.saturating_sub(first_begin);
+            if runs_apart(elapsed, mono.0.saturating_sub(first_mono)) {
+                common
+                    .anomalies
+                    .add(AnomalyKind::ClockRate, generation.offset, 0);
+            }
             let at_origin = Nanos(wall.0.saturating_sub(begin.saturating_sub(origin)));
             common.info.wall_start.get_or_insert(at_origin);
         }
