@@ -6,10 +6,12 @@ use common::{Script, g, m, p};
 use gmp_analyze::analysis::findings::{Finding, RULES};
 use gmp_analyze::analysis::report::Report;
 use gmp_analyze::input::TraceFacts;
+use gmp_analyze::session;
 use gmp_trace::Body;
 use gmp_trace::event::{Found, Waker};
 use gmp_trace::tables::Text;
 use std::collections::BTreeSet;
+use std::path::Path;
 
 const MS: i64 = 1000;
 
@@ -445,11 +447,39 @@ fn clock_skew() {
     assert_eq!(report.latency.max().0, 0, "never negative");
 }
 
+/// Findings of a trace of Go with two generations, a second apart by its clock and by the monotonic one
+/// so many nanoseconds.
+fn rules_of_two_clocks(mono: u64) -> Vec<String> {
+    let generation = |number: u64| {
+        let (time, mono) = (1000 + (number - 1) * 15_625_000, 5000 + (number - 1) * mono);
+        format!(
+            "EventBatch gen={number} m=0 time={time} size=?\nProcStatus dt=1 p=0 pstatus=1\n\
+             EventBatch gen={number} m={} time={time} size=?\nSync\nFrequency freq=15625000\n\
+             ClockSnapshot dt=0 mono={mono} sec=2 nsec=3\nEndOfGeneration\n",
+            u64::MAX
+        )
+    };
+    let text = format!("Trace Go1.26\n{}{}", generation(1), generation(2));
+    let bytes = gmp_trace::go::text::from_text(&text).expect("a trace");
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("clock-rate-{mono}.trace"));
+    std::fs::write(&path, bytes).expect("a file in the target directory");
+    let report = session::report(path.as_os_str(), false, false).expect("whole");
+    report.findings.iter().map(|f| f.rule.to_owned()).collect()
+}
+
+#[test]
+fn clock_rate() {
+    let found = |mono| rules_of_two_clocks(mono).contains(&"clock-rate".to_owned());
+    assert!(found(1_100_000_000));
+    assert!(!found(1_005_000_000));
+}
+
 /// Every rule has a test of its name above: a new rule without one fails here.
 #[test]
 fn every_rule_is_tested() {
     let tested: BTreeSet<&str> = [
         "blocked-forever",
+        "clock-rate",
         "clock-skew",
         "deadlock",
         "empty-trace",

@@ -73,7 +73,7 @@ anomaly_kinds! {
     NotFinished DataLoss "" "The trace was not finished: the process was killed, or still records.";
     OrderForced Error "" "An event that should come first is missing; the order was forced.";
     ClockSkew Info "ns at most" "The clocks of two threads disagree: time went back.";
-    ClockRate Error "" "The clock of the trace does not run as fast as the monotonic one: durations are off by as much.";
+    ClockRate Info "" "The clock of the trace does not run as fast as the monotonic one: durations are off by as much.";
     StateMismatch Error "" "An event contradicts what was known of its goroutine, P or M.";
     MissingTable Error "" "An event names a string, site or stack that is not defined.";
     DuplicateDefinition Error "" "Something was defined twice; the first definition counts.";

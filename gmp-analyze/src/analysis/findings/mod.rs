@@ -106,6 +106,7 @@ pub const RULES: &[&dyn Rule] = &[
     &trace::LostEvents,
     &trace::Unfinished,
     &trace::ClockSkew,
+    &trace::ClockRate,
 ];
 
 /// What all rules find, the most urgent first.

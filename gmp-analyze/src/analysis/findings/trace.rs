@@ -191,3 +191,39 @@ impl Rule for ClockSkew {
         }]
     }
 }
+
+/// The clock of the trace runs at another speed than that of the system.
+pub(super) struct ClockRate;
+
+impl Rule for ClockRate {
+    fn name(&self) -> &'static str {
+        "clock-rate"
+    }
+
+    fn about(&self) -> &'static str {
+        "the clock of the trace does not run as fast as the system's, so durations are off"
+    }
+
+    fn check(&self, report: &Report) -> Vec<Finding> {
+        let found = report
+            .anomalies
+            .iter()
+            .find(|anomaly| anomaly.kind == self.name());
+        let Some(anomaly) = found else {
+            return Vec::new();
+        };
+        vec![Finding {
+            rule: self.name(),
+            urgency: Urgency::Warning,
+            summary:
+                "The clock of the trace does not run as fast as the system's: all durations are \
+                      off by the same factor."
+                    .to_owned(),
+            evidence: vec![Evidence::new("generations", Value::Count(anomaly.count))],
+            next:
+                "Shares and orders are right; compare the length of the trace with the time that \
+                   the program took."
+                    .to_owned(),
+        }]
+    }
+}
