@@ -40,6 +40,7 @@
 //! | [`lock_os_thread`], [`unlock_os_thread`] | no | no | no |
 //! | [`trace::start`], [`trace::stop`] | yes | yes | yes |
 //! | [`debug::dump`](debug::dump()) | yes | yes | yes |
+//! | [`debug::stop_the_world`](debug::stop_the_world()) | while others stop it | no | yes, all of them |
 //! | [`blocking`], [`fs`] | yes | yes | no, after 20 µs |
 //! | a blocking call of std outside of those (`File::read`, `std::sync::Mutex::lock`, …) | yes | yes | yes |
 //!

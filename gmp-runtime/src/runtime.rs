@@ -236,7 +236,7 @@ pub(crate) fn report_overflows() -> io::Result<()> {
         },
         print_all: |slot| {
             let g = goroutine_of(slot);
-            dump::print(g.sched, Some(g), None);
+            dump::print_without_frames(g.sched, g);
         },
     })
 }

@@ -181,6 +181,49 @@ fn dumps_of_goroutines_that_never_stand_still_are_in_order() {
     });
 }
 
+/// A token goes round; whoever does not have it waits for it. Looked at one after another, all may seem to wait.
+#[test]
+fn a_dump_is_of_one_moment() {
+    const MEMBERS: usize = 20;
+    const DUMPS: usize = 30;
+    run(2, || {
+        let end = Arc::new(AtomicBool::new(false));
+        let channels: Vec<_> = (0..MEMBERS).map(|_| channel::<()>(1)).collect();
+        let members: Vec<_> = (0..MEMBERS)
+            .map(|member| {
+                let receiver = channels[member].1.clone();
+                let next = channels[(member + 1) % MEMBERS].0.clone();
+                let end = Arc::clone(&end);
+                go(move || {
+                    while receiver.recv().is_ok() {
+                        // The next one may have ended.
+                        if next.send(()).is_err() || end.load(SeqCst) {
+                            return;
+                        }
+                    }
+                })
+            })
+            .collect();
+        let first = channels[0].0.clone();
+        drop(channels);
+        first.send(()).unwrap();
+        drop(first);
+        for _ in 0..DUMPS {
+            let text = debug::dump();
+            let waiting = entries(&text)
+                .iter()
+                .filter(|entry| entry.contains("[chan receive"))
+                .count();
+            assert!(waiting < MEMBERS, "who has the token?\n{text}");
+            sleep(Duration::from_micros(300));
+        }
+        end.store(true, SeqCst);
+        for member in members {
+            member.join().unwrap();
+        }
+    });
+}
+
 /// A child that says `ready` when it waits to be asked.
 fn start(test: &str, case: &str) -> (Child, impl Iterator<Item = String>) {
     let mut command = child(test, case);

@@ -1,10 +1,12 @@
 //! Every goroutine in Go's form: the header, its frames or what is known instead of them, who made it.
 //!
-//! A dump does not stop the program. Of a goroutine that does not run it reads a few words and the stack,
-//! and looks again afterwards: what changed meanwhile is read again. Of one that runs on another thread
-//! there are no frames, as in Go.
+//! First all are looked at, and then, when the world goes on, named and written: names are found in files, which
+//! allocates and takes locks. The world is stopped by the caller, if it can be. Looking does not need that: of a
+//! goroutine that does not run it reads a few words and the stack, and looks again afterwards: what changed meanwhile is
+//! read again. Of one that runs on another thread there are no frames, as in Go.
 
 use std::fmt::{self, Write};
+use std::ops::Range;
 use std::panic::Location;
 
 use crate::debug::symbols::{Line, Symbols};
@@ -32,77 +34,137 @@ impl Frames {
     }
 }
 
-/// Writes every goroutine of `sched`, that of the caller, `me`, first. Without `frames` it allocates nothing
-/// and takes no lock: for signal handlers.
-pub(crate) fn write(
-    sched: &Sched,
-    me: Option<GRef>,
-    mut frames: Option<&mut Frames>,
-    out: &mut dyn Write,
-) -> fmt::Result {
-    let me = me.filter(|me| std::ptr::eq(me.sched, sched));
-    let now = monotonic_ns();
-    if let Some(me) = me {
-        let addresses = match frames.as_deref_mut() {
-            Some(frames) => frames.walker.own_frames(&me),
-            None => Vec::new(),
-        };
-        let entry = Entry::look(&me, now);
-        entry.write(&addresses, Stack::Known, frames.as_deref_mut(), out)?;
-    }
-    let mut is_first = me.is_none();
-    for index in 0..sched.table.len() {
-        let g = sched.table.get(index);
-        if me == Some(g) {
-            continue;
-        }
-        let Some((entry, addresses)) = look_steadily(&g, now, frames.as_deref_mut()) else {
-            continue;
-        };
-        if !std::mem::take(&mut is_first) {
-            out.write_str("\n")?;
-        }
-        let stack = match entry.state {
-            state if state == GState::Running as u32 => Stack::Elsewhere,
-            _ => Stack::Known,
-        };
-        entry.write(&addresses, stack, frames.as_deref_mut(), out)?;
-    }
-    Ok(())
+/// So many frames of a goroutine have room on average.
+const ROOM_FOR_FRAMES: usize = 32;
+
+/// Goroutines that are made while a snapshot is being prepared have room, so many at least.
+const ROOM_FOR_MORE: usize = 1024;
+
+/// The goroutines of one scheduler, as they were found.
+#[derive(Debug)]
+pub(crate) struct Snapshot {
+    goroutines: Vec<Found>,
+    /// Of all of them, one after another.
+    addresses: Vec<Address>,
 }
 
-/// [`write()`] to standard error.
-pub(crate) fn print(sched: &Sched, me: Option<GRef>, frames: Option<&mut Frames>) {
-    fatal::report_by(|out| write(sched, me, frames, out));
+/// A goroutine of a [`Snapshot`].
+#[derive(Debug)]
+struct Found {
+    entry: Entry,
+    stack: Stack,
+    frames: Range<usize>,
 }
 
-/// What is to be said of `g` and the addresses of its frames; `None` if nobody uses it. Looks until it has
-/// not changed meanwhile; one that keeps changing is said to run.
+impl Snapshot {
+    /// An empty one with room for the goroutines of `sched`. Memory that is not needed is not touched.
+    pub(crate) fn with_room_for(sched: &Sched) -> Snapshot {
+        let most = sched.table.len() + ROOM_FOR_MORE;
+        let mut addresses = Vec::new();
+        // Where there is no memory for them there are no frames.
+        let _ = addresses.try_reserve_exact(most * ROOM_FOR_FRAMES);
+        Snapshot {
+            goroutines: Vec::with_capacity(most),
+            addresses,
+        }
+    }
+
+    /// Looks at every goroutine of `sched`, that of the caller, `me`, first. Allocates nothing and takes no lock: what
+    /// finds no room is left out.
+    pub(crate) fn take(&mut self, sched: &Sched, me: Option<GRef>, frames: &mut Frames) {
+        let now = monotonic_ns();
+        if let Some(me) = me {
+            let begin = self.addresses.len();
+            frames.walker.own_frames(&me, &mut self.addresses);
+            self.put(Entry::look(&me, now), Stack::Known, begin);
+        }
+        for index in 0..sched.table.len() {
+            let g = sched.table.get(index);
+            let begin = self.addresses.len();
+            if me != Some(g)
+                && let Some(entry) = look_steadily(&g, now, Some((frames, &mut self.addresses)))
+            {
+                self.put(entry, entry.stack(), begin);
+            }
+        }
+    }
+
+    fn put(&mut self, entry: Entry, stack: Stack, begin: usize) {
+        if self.goroutines.len() < self.goroutines.capacity() {
+            let frames = begin..self.addresses.len();
+            self.goroutines.push(Found {
+                entry,
+                stack,
+                frames,
+            });
+        }
+    }
+
+    /// Writes it.
+    pub(crate) fn write(&self, frames: &mut Frames, out: &mut dyn Write) -> fmt::Result {
+        for (index, found) in self.goroutines.iter().enumerate() {
+            if index != 0 {
+                out.write_str("\n")?;
+            }
+            let addresses = &self.addresses[found.frames.clone()];
+            found
+                .entry
+                .write(addresses, found.stack, Some(frames), out)?;
+        }
+        Ok(())
+    }
+}
+
+/// Prints every goroutine of `sched` to standard error, that of the caller, `me`, first, without frames. Allocates
+/// nothing and takes no lock: for signal handlers.
+pub(crate) fn print_without_frames(sched: &Sched, me: GRef) {
+    fatal::report_by(|out| {
+        let now = monotonic_ns();
+        Entry::look(&me, now).write(&[], Stack::Known, None, out)?;
+        for index in 0..sched.table.len() {
+            let g = sched.table.get(index);
+            if me != g
+                && let Some(entry) = look_steadily(&g, now, None)
+            {
+                out.write_str("\n")?;
+                entry.write(&[], entry.stack(), None, out)?;
+            }
+        }
+        Ok(())
+    });
+}
+
+/// What is to be said of `g`; `None` if nobody uses it. Its frames are appended to those that are given. Looks until it
+/// has not changed meanwhile; one that keeps changing is said to run.
 fn look_steadily(
     g: &G,
     now: u64,
-    mut frames: Option<&mut Frames>,
-) -> Option<(Entry, Vec<Address>)> {
+    mut frames: Option<(&mut Frames, &mut Vec<Address>)>,
+) -> Option<Entry> {
     const TRIES: u32 = 8;
     for _ in 0..TRIES {
         let entry = Entry::look(g, now);
         if !entry.is_alive() {
             return None;
         }
-        let addresses = match frames.as_deref_mut() {
-            Some(frames) if entry.is_suspended() => frames.walker.frames_of(g),
-            _ => Vec::new(),
-        };
+        let begin = frames.as_ref().map_or(0, |(_, addresses)| addresses.len());
+        if entry.is_suspended()
+            && let Some((frames, addresses)) = &mut frames
+        {
+            frames.walker.frames_of(g, addresses);
+        }
         if Entry::look(g, now) == entry {
-            return Some((entry, addresses));
+            return Some(entry);
+        }
+        if let Some((_, addresses)) = &mut frames {
+            addresses.truncate(begin);
         }
     }
-    let entry = Entry {
+    Some(Entry {
         state: GState::Running as u32,
         wait: None,
         ..Entry::look(g, now)
-    };
-    Some((entry, Vec::new()))
+    })
 }
 
 /// What can be said of the frames of a goroutine.
@@ -160,6 +222,13 @@ impl Entry {
 
     fn is_alive(&self) -> bool {
         self.state != GState::Idle as u32 && self.state != GState::Dead as u32
+    }
+
+    fn stack(&self) -> Stack {
+        match self.state {
+            state if state == GState::Running as u32 => Stack::Elsewhere,
+            _ => Stack::Known,
+        }
     }
 
     /// Whether its registers are in memory.

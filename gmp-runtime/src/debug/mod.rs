@@ -32,11 +32,13 @@ pub(crate) mod walk;
 /// portable switch, the start function and the place of the wait stand there instead. There are no frames
 /// of a goroutine that runs on another thread.
 ///
-/// The program goes on meanwhile. Each goroutine is shown as it was at some moment of the call, and these
-/// moments differ.
+/// All are shown as they were at one moment: the world is stopped for some microseconds a goroutine, while they are looked
+/// at (reason `dump` in the trace), and goes on while names are found and the text is made. Where it does not stand still
+/// within 100 ms, because a goroutine computes that cannot be stopped or others stop the world for longer, they are
+/// looked at as they run, and the moments differ.
 ///
-/// Blocks the thread: for milliseconds the first time, while symbols are read, and for microseconds a
-/// goroutine after that. Works on any thread.
+/// Blocks the goroutine while others stop the world, and then the thread: for milliseconds the first time, while symbols
+/// are read, and for microseconds a goroutine after that. Works on any thread.
 ///
 /// # Examples
 /// ```

@@ -4,9 +4,11 @@
 //! handler. The thread comes and goes, with the handler, with the first runtime that runs and the last one.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use crate::debug::dump::{self, Frames};
-use crate::fatal::report;
+use crate::debug::dump::{Frames, Snapshot};
+use crate::debug::stop;
+use crate::fatal::{report, report_by};
 use crate::prim::process_wide::{AtomicU32, Ordering};
 use crate::sched::{Sched, Visit};
 use crate::sched::{current, implicit};
@@ -81,21 +83,50 @@ pub(super) fn visit_all() -> Vec<(&'static Sched, Visit)> {
         .collect()
 }
 
+/// Every goroutine of the process, or of the caller's runtime, if it is one, at one moment if that can be had.
+#[derive(Debug)]
+struct Goroutines {
+    frames: Frames,
+    /// Of each runtime.
+    snapshots: Vec<Snapshot>,
+}
+
+impl Goroutines {
+    fn of(all: &[(&'static Sched, Visit)]) -> Goroutines {
+        let me = current::goroutine();
+        let is_seen = |sched: &Sched| me.is_none_or(|me| std::ptr::eq(me.sched, sched));
+        let scheds = || {
+            all.iter()
+                .map(|(sched, _)| *sched)
+                .filter(|sched| is_seen(sched))
+        };
+        let mut goroutines = Goroutines {
+            frames: Frames::new(),
+            snapshots: scheds().map(Snapshot::with_room_for).collect(),
+        };
+        // Where it cannot be had they are shown as they were at different moments.
+        let stopped = stop::begin_within("dump", PATIENCE);
+        for (sched, snapshot) in scheds().zip(&mut goroutines.snapshots) {
+            snapshot.take(sched, me, &mut goroutines.frames);
+        }
+        drop(stopped);
+        goroutines
+    }
+}
+
+/// How long a dump waits for the world to stand still.
+const PATIENCE: Duration = Duration::from_millis(100);
+
 /// Every goroutine of the process as text: see [`debug::dump`](crate::debug::dump()).
 pub(super) fn dump() -> String {
-    let me = current::goroutine();
-    let mut frames = Frames::new();
+    let mut goroutines = Goroutines::of(&visit_all());
     let mut text = String::new();
-    let mut is_first = true;
-    for (sched, _visit) in visit_all() {
-        if me.is_some_and(|me| !std::ptr::eq(me.sched, sched)) {
-            continue;
-        }
-        if !std::mem::take(&mut is_first) {
+    for (index, snapshot) in goroutines.snapshots.iter().enumerate() {
+        if index != 0 {
             text.push('\n');
         }
         // Writing to a string does not fail.
-        let _ = dump::write(sched, me, Some(&mut frames), &mut text);
+        let _ = snapshot.write(&mut goroutines.frames, &mut text);
     }
     text
 }
@@ -141,9 +172,9 @@ fn answer_quit() {
         return signal::raise_quit();
     }
     report(format_args!("SIGQUIT: quit\n\n"));
-    let mut frames = Frames::new();
-    for (sched, _visit) in &all {
-        dump::print(sched, None, Some(&mut frames));
+    let mut goroutines = Goroutines::of(&all);
+    for snapshot in &goroutines.snapshots {
+        report_by(|out| snapshot.write(&mut goroutines.frames, out));
     }
     exit_now(EXIT_CODE)
 }

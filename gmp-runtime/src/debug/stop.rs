@@ -1,6 +1,7 @@
 //! Who may stop the world: one at a time in the process, which may do it again within.
 
 use std::sync::LazyLock;
+use std::time::{Duration, Instant};
 
 use crate::debug::running;
 use crate::prim::process_wide::{AtomicU32, Ordering};
@@ -38,6 +39,17 @@ struct World {
 /// Stops the worlds that a call here stops, for the reason `why`; `None` if they stand still already, or there is none.
 #[track_caller]
 pub(super) fn begin(why: &'static str) -> Option<Stop> {
+    begin_by(why, None)
+}
+
+/// [`begin`], but not for longer than `patience`: `None`, too, if they have not stood still by then.
+#[track_caller]
+pub(super) fn begin_within(why: &'static str, patience: Duration) -> Option<Stop> {
+    begin_by(why, Some(Instant::now() + patience))
+}
+
+#[track_caller]
+fn begin_by(why: &'static str, deadline: Option<Instant>) -> Option<Stop> {
     let me = current::goroutine();
     // ordering: Relaxed: a thread asks for its own number only.
     if HOLDER.load(Ordering::Relaxed) == this_thread() {
@@ -51,19 +63,36 @@ pub(super) fn begin(why: &'static str) -> Option<Stop> {
     if me.is_none() && all.is_empty() {
         return None;
     }
-    let turn = TURN.acquire(1);
-    let own = me.map(|me| stw::stop(me.sched, Some(me), why));
+    let turn = turn(deadline)?;
+    let own = me.map(|me| stw::stop(me.sched, Some(me), why, deadline));
     let mut stop = Stop {
         own,
         all,
         _turn: turn,
     };
     for world in &mut stop.all {
-        world.stopped = Some(stw::stop(world.sched, None, why));
+        world.stopped = Some(stw::stop(world.sched, None, why, deadline));
     }
+    let worlds = stop.all.iter().filter_map(|world| world.stopped.as_ref());
+    let all_stand = worlds.chain(&stop.own).all(Stopped::is_whole);
     // ordering: Relaxed, as above. A goroutine stays on its thread until its world goes on.
     HOLDER.store(this_thread(), Ordering::Relaxed);
-    Some(stop)
+    all_stand.then_some(stop)
+}
+
+/// The turn to stop worlds, if it can be had before `deadline`.
+#[track_caller]
+fn turn(deadline: Option<Instant>) -> Option<Permit<'static>> {
+    const PAUSE: Duration = Duration::from_micros(500);
+    let Some(deadline) = deadline else {
+        return Some(TURN.acquire(1));
+    };
+    loop {
+        match TURN.try_acquire(1) {
+            None if Instant::now() < deadline => crate::time::sleep(PAUSE),
+            turn => return turn,
+        }
+    }
 }
 
 impl Drop for Stop {

@@ -36,26 +36,23 @@ impl Walker {
         }
     }
 
-    /// The frames of `g`, which does not run: the innermost first. None if there is no telling.
-    pub(crate) fn frames_of(&mut self, g: &G) -> Vec<Address> {
-        let Some(stack) = StackOf::at(g.context.stack_pointer(), g) else {
-            return Vec::new();
-        };
-        match g.context.suspended_at(|address| stack.word(address)) {
-            Some(registers) => self.tables.walk(registers, &stack),
-            None => Vec::new(),
+    /// Appends the frames of `g`, which does not run: the innermost first. None if there is no telling. Allocates
+    /// nothing: what finds no room is left out.
+    pub(crate) fn frames_of(&mut self, g: &G, frames: &mut Vec<Address>) {
+        if let Some(stack) = StackOf::at(g.context.stack_pointer(), g)
+            && let Some(registers) = g.context.suspended_at(|address| stack.word(address))
+        {
+            self.tables.walk(registers, &stack, frames);
         }
     }
 
-    /// The frames of the caller, which is the goroutine `g`.
+    /// Appends the frames of the caller, which is the goroutine `g`, in the same way.
     #[inline(never)]
-    pub(crate) fn own_frames(&mut self, g: &G) -> Vec<Address> {
-        let Some(registers) = switch::registers() else {
-            return Vec::new();
-        };
-        match StackOf::at(registers.sp, g) {
-            Some(stack) => self.tables.walk(registers, &stack),
-            None => Vec::new(),
+    pub(crate) fn own_frames(&mut self, g: &G, frames: &mut Vec<Address>) {
+        if let Some(registers) = switch::registers()
+            && let Some(stack) = StackOf::at(registers.sp, g)
+        {
+            self.tables.walk(registers, &stack, frames);
         }
     }
 }
@@ -99,14 +96,16 @@ impl StackOf {
 #[cfg(target_arch = "x86_64")]
 mod tables {
     use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
-    use framehop::{ExplicitModuleSectionInfo, FrameAddress, Module, Unwinder};
+    use framehop::{
+        ExplicitModuleSectionInfo, FrameAddress, Module, MustNotAllocateDuringUnwind, Unwinder,
+    };
 
     use super::{Address, MOST_FRAMES, Registers, StackOf};
     use crate::sys::modules;
 
     pub(super) struct Tables {
-        unwinder: UnwinderX86_64<&'static [u8]>,
-        cache: CacheX86_64,
+        unwinder: UnwinderX86_64<&'static [u8], MustNotAllocateDuringUnwind>,
+        cache: CacheX86_64<MustNotAllocateDuringUnwind>,
     }
 
     impl Tables {
@@ -133,11 +132,11 @@ mod tables {
             }
             Tables {
                 unwinder,
-                cache: CacheX86_64::new(),
+                cache: CacheX86_64::new_in(),
             }
         }
 
-        pub(super) fn walk(&mut self, from: Registers, stack: &StackOf) -> Vec<Address> {
+        pub(super) fn walk(&mut self, from: Registers, stack: &StackOf, frames: &mut Vec<Address>) {
             let registers = UnwindRegsX86_64::new(from.pc as u64, from.sp as u64, from.fp as u64);
             let mut word = |address: u64| {
                 stack
@@ -148,18 +147,16 @@ mod tables {
             let mut iterator =
                 self.unwinder
                     .iter_frames(from.pc as u64, registers, &mut self.cache, &mut word);
-            let mut frames = Vec::new();
+            let most = frames.capacity().min(frames.len() + MOST_FRAMES + 1);
             // An error is the end of what can be told.
-            while let Ok(Some(frame)) = iterator.next() {
+            while frames.len() < most
+                && let Ok(Some(frame)) = iterator.next()
+            {
                 frames.push(match frame {
                     FrameAddress::InstructionPointer(pc) => Address::Next(pc as usize),
                     FrameAddress::ReturnAddress(pc) => Address::Return(pc.get() as usize),
                 });
-                if frames.len() > MOST_FRAMES {
-                    break;
-                }
             }
-            frames
         }
     }
 }
@@ -175,8 +172,6 @@ mod tables {
             Tables
         }
 
-        pub(super) fn walk(&mut self, _from: Registers, _stack: &StackOf) -> Vec<Address> {
-            Vec::new()
-        }
+        pub(super) fn walk(&mut self, _: Registers, _: &StackOf, _: &mut Vec<Address>) {}
     }
 }

@@ -54,6 +54,8 @@ fn report(sched: &'static Sched) {
     fatal::report(format_args!(
         "fatal error: all goroutines are asleep - deadlock!\n\n"
     ));
-    dump::print(sched, None, Some(&mut dump::Frames::new()));
+    let (mut frames, mut all) = (dump::Frames::new(), dump::Snapshot::with_room_for(sched));
+    all.take(sched, None, &mut frames);
+    fatal::report_by(|out| all.write(&mut frames, out));
     exit_now(EXIT_CODE)
 }

@@ -40,6 +40,8 @@
 //! stopped it must not wait for one: it allocates nothing, prints nothing, locks nothing. It must not wait for
 //! a goroutine either, which ends the process with a message.
 
+use std::time::Instant;
+
 use crate::fatal::fatal;
 use crate::prim::atomic::{AtomicU32, Ordering};
 use crate::sched::critical::Section;
@@ -117,22 +119,35 @@ pub(crate) struct Stopped {
     me: Option<GRef>,
     /// It is inside the runtime: nobody asks for its P.
     section: Option<Section<false>>,
+    /// Whether the world stood still before the deadline.
+    whole: bool,
 }
 
 /// Stops the world of `sched` for the reason `why`, and waits until it stands still. `me` is the goroutine of the
-/// caller, if it runs one of this scheduler. One at a time.
-pub(crate) fn stop(sched: &'static Sched, me: Option<GRef>, why: &'static str) -> Stopped {
-    let stopped = Stopped {
+/// caller, if it runs one of this scheduler. One at a time. Waits no longer than until `deadline`.
+pub(crate) fn stop(
+    sched: &'static Sched,
+    me: Option<GRef>,
+    why: &'static str,
+    deadline: Option<Instant>,
+) -> Stopped {
+    let mut stopped = Stopped {
         sched,
         me,
         section: me.map(critical::enter),
+        whole: false,
     };
-    stopped.begin(why);
+    stopped.whole = stopped.begin(why, deadline);
     stopped
 }
 
 impl Stopped {
-    fn begin(&self, why: &'static str) {
+    /// Whether the world stands still, and not only those who came to their safe points before the deadline.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.whole
+    }
+
+    fn begin(&self, why: &'static str, deadline: Option<Instant>) -> bool {
         let (sched, world) = (self.sched, &self.sched.world);
         let own = self.me.map(|me| {
             let m = current::m_of(me);
@@ -162,6 +177,9 @@ impl Stopped {
             if all_stand || sched.stopping() {
                 break;
             }
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                return false;
+            }
             futex::wait(&world.arrivals, seen, Some(ASK_AGAIN_NS));
             round += 1;
         }
@@ -172,6 +190,7 @@ impl Stopped {
             }
             None => crate::trace::stopped(sched),
         }
+        true
     }
 }
 
