@@ -4,13 +4,15 @@
 
 mod common;
 
+use std::collections::HashSet;
 use std::hint::black_box;
 use std::io::BufReader;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use common::report_at;
+use common::{assert_nothing_wrong, report_at};
 use gmp_runtime::debug::stop_the_world;
 use gmp_runtime::{Runtime, go, proc_id, yield_now};
 use gmp_trace::Body;
@@ -81,6 +83,7 @@ fn stops_are_as_the_program_counted_them() {
         })
     };
     let report = report_at(&path);
+    assert_nothing_wrong(&report);
     let summary = &report.summary;
     assert_eq!(summary.stops.count(), STOPS);
     assert_eq!(summary.stop_delays.count(), STOPS);
@@ -121,5 +124,75 @@ fn stops_are_as_the_program_counted_them() {
         })
         .unwrap();
     assert_eq!(stops, STOPS);
+    std::fs::remove_file(&path).unwrap();
+}
+
+/// Goroutines in calls that nobody announced have lost their Ps to hogs, and each has a safe point of its own in every
+/// stop; nobody has two.
+#[test]
+fn those_without_a_p_have_safe_points() {
+    const SLEEPERS: usize = 4;
+    const BATCHES: u64 = 10;
+    let path = std::env::temp_dir().join(format!("gmp-truth-without-{}.trace", std::process::id()));
+    let file = path.clone();
+    let runtime = Runtime::builder().procs(2).build().unwrap();
+    // SAFETY: the program keeps nothing of a thread across a call that may park.
+    let sleepers: HashSet<u64> = unsafe {
+        runtime.run(move || {
+            gmp_runtime::trace::start(file).unwrap();
+            let end = Arc::new(AtomicBool::new(false));
+            let start = |step: fn()| {
+                let end = Arc::clone(&end);
+                go(move || {
+                    while !end.load(SeqCst) {
+                        step();
+                    }
+                })
+            };
+            let hogs: Vec<_> = (0..2).map(|_| start(|| _ = black_box(0))).collect();
+            let sleepers: Vec<_> = (0..SLEEPERS)
+                .map(|_| start(|| thread::sleep(Duration::from_millis(3))))
+                .collect();
+            for _ in 0..BATCHES {
+                gmp_runtime::sleep(Duration::from_millis(5));
+                // The second time before everybody has woken, perhaps.
+                stop_the_world("first", || ());
+                stop_the_world("second", || ());
+            }
+            end.store(true, SeqCst);
+            let ids = sleepers.iter().map(|one| one.goroutine().id()).collect();
+            for one in hogs.into_iter().chain(sleepers) {
+                one.join().unwrap();
+            }
+            gmp_runtime::trace::stop().unwrap();
+            ids
+        })
+    };
+    let report = report_at(&path);
+    assert_nothing_wrong(&report);
+    assert_eq!(report.summary.stops.count(), 2 * BATCHES);
+    let mut reader = gmp_trace::open(BufReader::new(std::fs::File::open(&path).unwrap())).unwrap();
+    let (mut seen, mut without_p, mut late) = (HashSet::new(), 0, 0);
+    let mut stands = false;
+    reader
+        .for_each_event(|event, _| match event.body {
+            Body::StopRequested { .. } => {
+                seen.clear();
+                stands = false;
+            }
+            Body::Stopped => stands = true,
+            Body::SafePoint { .. } => {
+                assert!(seen.insert(event.m.unwrap()), "two in one stop");
+                if event.p.is_none() {
+                    without_p += 1;
+                    late += u32::from(stands);
+                    assert!(sleepers.contains(&event.g.unwrap().get()));
+                }
+            }
+            _ => {}
+        })
+        .unwrap();
+    assert_eq!(late, 0, "safe points after the world stood still");
+    assert!(without_p > 0);
     std::fs::remove_file(&path).unwrap();
 }
