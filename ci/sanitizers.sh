@@ -1,41 +1,87 @@
 #!/usr/bin/env bash
-# AddressSanitizer over the runtime's tests.
+# AddressSanitizer and ThreadSanitizer over the runtime's tests.
 #
-# Takes some minutes. Run it after a change in how goroutines, stacks or waiters are kept in memory.
-# Needs an x86-64 Linux; sanitizers are unstable flags, which RUSTC_BOOTSTRAP=1 lets the project's own
-# toolchain take. Arguments go to cargo test:
+# Takes ten minutes. Run it after a change in how goroutines, stacks or waiters are kept in memory, or in what
+# threads do side by side. Needs an x86-64 Linux; sanitizers are unstable flags, which RUSTC_BOOTSTRAP=1 lets the
+# project's own toolchain take. Arguments are which of the two, and what goes to cargo test:
 #
 #     ci/sanitizers.sh
-#     ci/sanitizers.sh --test shutdown
+#     ci/sanitizers.sh address --test shutdown
+#     ci/sanitizers.sh thread --test channels
 #
-# Frames on stacks are not watched: a goroutine leaves its last frames without returning from them, so the next
-# one on that stack would find them marked. Heap and mapped memory are watched; the sanitizer's handler for
-# SIGSEGV stays out of the way of the overflow report.
+# AddressSanitizer: frames on stacks are not watched, because a goroutine leaves its last frames without returning
+# from them, so the next one on that stack would find them marked. Heap and mapped memory are watched; the
+# sanitizer's handler for SIGSEGV stays out of the way of the overflow report.
+#
+# ThreadSanitizer is told of goroutines' stacks and of switches (switch/fiber.rs). It delivers signals later than
+# they come, so goroutines are preempted only in calls; and it has a thread of its own, which might wake goroutines,
+# so deadlocks are not found.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source ci/steps.sh
 
 target=$(rustc -vV | sed -n 's/^host: //p')
-# Changed flags would rebuild everything, so this has a directory of its own.
-export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}/asan
+# Changed flags would rebuild everything, so each has a directory of its own.
+targets=${CARGO_TARGET_DIR:-target}
+flags=${RUSTFLAGS:-}
 export RUSTC_BOOTSTRAP=1
-export RUSTFLAGS="${RUSTFLAGS:-} -Zsanitizer=address -Cllvm-args=-asan-stack=0"
-export ASAN_OPTIONS="detect_stack_use_after_return=0:detect_leaks=0:handle_segv=0:allow_user_segv_handler=1${ASAN_OPTIONS:+:$ASAN_OPTIONS}"
 
 # With --target the flags are for the crate and not for build scripts.
 run() {
-    step "AddressSanitizer, $1" cargo test -p gmp-runtime --target "$target" --no-fail-fast "${@:2}"
-    require_tests "AddressSanitizer, $1"
+    step "$1" cargo test -p gmp-runtime --target "$target" --no-fail-fast "${@:2}"
+    require_tests "$1"
 }
 
-if [ $# -gt 0 ]; then
-    run "as asked" "$@"
-else
-    run "programs" --test joining --test fairness --test channels --test select --test parking \
-        --test sleeping --test wakeups --test shutdown
-    # These limit the address space or the number of mappings, of which the sanitizer itself needs much, or
-    # overflow a stack whose frames are larger with it.
-    run "modules" --lib -- --skip overflow_tests --skip a_limited_address_space \
-        --skip a_guard_that_cannot_be_a_marker --skip running_out_of_mappings
-fi
+address() {
+    export CARGO_TARGET_DIR=$targets/asan
+    export RUSTFLAGS="$flags -Zsanitizer=address -Cllvm-args=-asan-stack=0"
+    export ASAN_OPTIONS="detect_stack_use_after_return=0:detect_leaks=0:handle_segv=0:allow_user_segv_handler=1${ASAN_OPTIONS:+:$ASAN_OPTIONS}"
+    if [ $# -gt 0 ]; then
+        run "AddressSanitizer, as asked" "$@"
+        return
+    fi
+    run "AddressSanitizer, programs" --test joining --test fairness --test channels --test select --test parking \
+        --test sleeping --test timers --test wakeups --test shutdown --test sync_locks --test sync_meeting \
+        --test sync_ending --test system_calls --test locked_threads --test net --test net_waiting \
+        --test net_runtime --test preemption --test preemption_signals --test tracing
+    # These limit the address space or the number of mappings, of which the sanitizer itself needs much, overflow a
+    # stack whose frames are larger with it, or lock pages, which it does not let them.
+    run "AddressSanitizer, modules" --lib -- --skip overflow_tests --skip a_limited_address_space \
+        --skip a_guard_that_cannot_be_a_marker --skip running_out_of_mappings --skip locked_pages
+}
+
+thread() {
+    export CARGO_TARGET_DIR=$targets/tsan
+    export RUSTFLAGS="$flags -Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer --cfg gmp_tsan"
+    export TSAN_OPTIONS="suppressions=$PWD/ci/tsan.txt${TSAN_OPTIONS:+:$TSAN_OPTIONS}"
+    # What std does to print one is not instrumented.
+    export RUST_BACKTRACE=0 GMPDEBUG=asyncpreemptoff=1
+    if [ $# -gt 0 ]; then
+        run "ThreadSanitizer, as asked" "$@"
+        return
+    fi
+    # Those that are skipped look at the threads of the process, the sanitizer's among them.
+    run "ThreadSanitizer, programs" --test joining --test fairness --test channels --test select --test parking \
+        --test sleeping --test timers --test wakeups --test shutdown --test sync_locks --test sync_meeting \
+        --test sync_ending --test system_calls --test locked_threads --test net --test net_waiting \
+        --test net_runtime --test exits --test context --test metrics -- --test-threads=1 \
+        --skip no_thread_and_no_mapping_is_left --skip an_idle_process_does_nothing
+    # As with the other one; and a goroutine is larger by what the sanitizer knows it as.
+    run "ThreadSanitizer, modules" --lib -- --skip overflow_tests --skip a_limited_address_space \
+        --skip a_guard_that_cannot_be_a_marker --skip running_out_of_mappings --skip locked_pages \
+        --skip a_goroutine_takes_few_cache_lines
+}
+
+case ${1:-both} in
+both)
+    # Each sets its own environment.
+    ci/sanitizers.sh address
+    exec ci/sanitizers.sh thread
+    ;;
+address | thread) "$@" ;;
+*)
+    echo "ci/sanitizers.sh: expected address or thread, found $1" >&2
+    exit 2
+    ;;
+esac
 summary

@@ -51,7 +51,9 @@ impl Runtime {
     /// The calling thread becomes M0 and runs goroutines; other threads are made when they are needed.
     /// When `f` has returned, goroutines that are still there are ended: those that wait are unwound,
     /// so that their destructors run, and those that run are waited for until they next call into the
-    /// runtime.
+    /// runtime. Who is waited for longer than a second is named on standard error. (A Go program would end at
+    /// once; here the caller goes on, and a goroutine that was left in the middle might hold a lock that the
+    /// caller needs.)
     ///
     /// Blocks the calling thread.
     ///
@@ -107,9 +109,11 @@ impl Runtime {
         let running = Running::begin(sched);
         worker::run(m0);
         drop(running);
+        // The spawner, which waits for the threads of Ms, comes before the monitor, which waits for them, too.
         for helper in helpers {
             // A panic in one of them has printed its message.
             let _ = helper.join();
+            sched.sysmon.end();
         }
         end(sched, m0);
         match result {

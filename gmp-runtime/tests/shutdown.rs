@@ -4,13 +4,15 @@
 
 mod common;
 
+use std::io::{BufRead, BufReader};
 use std::panic::{self, AssertUnwindSafe};
+use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{Drops, OnDrop, PROCS, child, child_case, run, succeed};
+use common::{Drops, OnDrop, PROCS, child, child_case, kill, run, succeed};
 use gmp_runtime::{Runtime, channel, current, go, park, sleep, yield_now};
 
 /// Lets other goroutines come to where they wait.
@@ -615,4 +617,35 @@ fn a_runtime_that_never_runs_leaves_nothing() {
         drop(Runtime::builder().procs(4).build().unwrap());
     }
     assert!(current().is_none());
+}
+
+#[test]
+fn who_is_waited_for_at_the_end_is_told() {
+    const NAME: &str = "who_is_waited_for_at_the_end_is_told";
+    if let Some(procs) = child_case() {
+        run(procs.parse().unwrap(), || {
+            let (begun, beginnings) = channel(1);
+            go(move || {
+                begun.send(()).unwrap();
+                loop {
+                    std::hint::spin_loop();
+                }
+            });
+            beginnings.recv().unwrap();
+        });
+        return;
+    }
+    for procs in PROCS {
+        let mut process = child(NAME, &procs.to_string())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(process.stderr.take().unwrap()).lines();
+        let told: Vec<_> = lines.map(Result::unwrap).take(2).collect();
+        kill(process);
+        assert!(told[0].starts_with("gmp: main has returned; "), "{told:?}");
+        assert!(told[1].starts_with("goroutine "), "{told:?}");
+        let state = " [running], created at gmp-runtime/tests/shutdown.rs:";
+        assert!(told[1].contains(state), "{told:?}");
+    }
 }

@@ -13,6 +13,7 @@
 
 use std::collections::HashSet;
 
+use crate::fatal;
 use crate::prim::atomic::Ordering;
 use crate::sched::Sched;
 use crate::sched::g::{AtEnd, GState, transition};
@@ -33,6 +34,46 @@ pub(crate) fn begin(sched: &Sched) {
     sched.spawner.notify();
     sched.sysmon.wake();
     sched.collection.wake();
+}
+
+/// How long goroutines that run are waited for before that is said.
+const PATIENCE_NS: u64 = 1_000_000_000;
+
+/// On the monitor's thread, from [`begin`] on: waits until all Ms have come to their ends, and says which ones have
+/// not if that takes long.
+pub(crate) fn watch(sched: &Sched) {
+    if sched.sysmon.sleep_until_the_end(PATIENCE_NS) {
+        return;
+    }
+    fatal::report_by(|out| {
+        writeln!(
+            out,
+            "gmp: main has returned; goroutines that run are waited for until they call the runtime or return:"
+        )?;
+        for g in running(sched).take(MOST_SHOWN) {
+            write!(
+                out,
+                "goroutine {} [{}]",
+                g.id.get(),
+                GState::name(g.state())
+            )?;
+            match g.created_at.get() {
+                Some(site) => writeln!(out, ", created at {}:{}", site.file(), site.line())?,
+                None => writeln!(out)?,
+            }
+        }
+        Ok(())
+    });
+}
+
+/// So many goroutines are named.
+const MOST_SHOWN: usize = 10;
+
+/// The goroutines that Ms have.
+fn running(sched: &Sched) -> impl Iterator<Item = GRef> {
+    (0..)
+        .map_while(|index| sched.m_at(index))
+        .filter_map(|m| m.current())
 }
 
 /// Ends every goroutine that is left; how many could not be ended. `m` has a P, and is the only M.

@@ -19,13 +19,13 @@ use std::fmt;
 
 use crate::debug::schedtrace::{Detail, GLine, MLine, OrNil, PLine, PSnapshot, Snapshot};
 use crate::fatal;
-use crate::prim::atomic::{AtomicU32, Ordering};
+use crate::prim::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::procs::MAX_PROCS;
 use crate::sched::g::{G, GState};
 use crate::sched::m::M;
 use crate::sched::p::P;
 use crate::sched::preempt::{self, Watch};
-use crate::sched::{Sched, netpoll, syscall};
+use crate::sched::{Sched, netpoll, shutdown, syscall};
 use crate::sys::clock::monotonic_ns;
 use crate::sys::futex;
 use crate::sys::thread::{set_time_slice, set_timer_slack};
@@ -65,6 +65,8 @@ pub(crate) struct Sysmon {
     word: AtomicU32,
     /// [`AWAKE`], [`SLOW`] or [`DEEP`]. Set to `DEEP` under the scheduler's lock.
     sleep: AtomicU32,
+    /// Whether no M has anything to run any more.
+    ended: AtomicBool,
 }
 
 impl Sysmon {
@@ -73,6 +75,31 @@ impl Sysmon {
         // ordering: Release; pairs with the Acquire load in `run`.
         self.word.fetch_add(1, Ordering::Release);
         futex::wake(&self.word, 1);
+    }
+
+    /// Every M has come to its end.
+    pub(crate) fn end(&self) {
+        // ordering: Relaxed: `wake` releases it.
+        self.ended.store(true, Ordering::Relaxed);
+        self.wake();
+    }
+
+    /// Sleeps until [`end`](Self::end), for `patience` nanoseconds at most; whether it has come.
+    pub(crate) fn sleep_until_the_end(&self, patience: u64) -> bool {
+        let until = monotonic_ns() + patience;
+        loop {
+            // ordering: Acquire; pairs with the Release in `wake`.
+            let seen = self.word.load(Ordering::Acquire);
+            // ordering: Relaxed: after the Acquire.
+            if self.ended.load(Ordering::Relaxed) {
+                return true;
+            }
+            let left = until.saturating_sub(monotonic_ns());
+            if left == 0 {
+                return false;
+            }
+            futex::wait(&self.word, seen, Some(left));
+        }
     }
 
     /// A P has left the idle list. Under the scheduler's lock.
@@ -195,7 +222,7 @@ pub(crate) fn run(sched: &Sched, schedtrace_ms: Option<u64>, detail: bool) {
         // ordering: Acquire; pairs with the Release in `wake`.
         let seen = sysmon.word.load(Ordering::Acquire);
         if sched.stopping() {
-            return;
+            return shutdown::watch(sched);
         }
         let now = monotonic_ns();
         sched.clock.keep(now);

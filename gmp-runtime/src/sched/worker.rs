@@ -175,11 +175,12 @@ pub(crate) fn spawner(sched: &'static Sched) {
             threads.push(thread);
         }
         futex::wait(&sched.spawner.word, seen, None);
-        // Threads of Ms that have ended.
-        threads.retain(|thread| !thread.is_finished());
+        // The loop of an M does not unwind: a panic in it has ended the process.
+        for ended in threads.extract_if(.., |thread| thread.is_finished()) {
+            let _ = ended.join();
+        }
     }
     for thread in threads {
-        // The loop of an M does not unwind: a panic in it has ended the process.
         let _ = thread.join();
     }
 }

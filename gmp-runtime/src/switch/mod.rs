@@ -29,6 +29,8 @@
 //! corosensei and serves every other processor; `--cfg gmp_portable_switch` selects it on x86-64 too.
 
 #[cfg(all(target_arch = "x86_64", not(gmp_portable_switch)))]
+mod fiber;
+#[cfg(all(target_arch = "x86_64", not(gmp_portable_switch)))]
 mod x86_64;
 #[cfg(all(target_arch = "x86_64", not(gmp_portable_switch)))]
 pub(crate) use x86_64::{Context, back, enter, leave, leave_to_scheduler, switch};

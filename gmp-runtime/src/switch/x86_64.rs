@@ -26,6 +26,7 @@
 //! compiler itself keeps what it needs, and only that.
 
 use super::Registers;
+use super::fiber::Fiber;
 use crate::prim::process_wide::{AtomicUsize, Ordering};
 
 /// A suspended flow of control.
@@ -34,6 +35,7 @@ pub(crate) struct Context {
     /// Where its stack ends while it is suspended; 0 while it runs. Whoever switches to it empties it, and the
     /// last instruction on the stack that is left fills it. (Never loom's: an instruction of ours writes it.)
     stack_pointer: AtomicUsize,
+    fiber: Fiber,
 }
 
 /// Bytes below the stack pointer that the calling convention lets a function use.
@@ -47,6 +49,7 @@ impl Context {
     pub(crate) const fn new() -> Context {
         Context {
             stack_pointer: AtomicUsize::new(0),
+            fiber: Fiber::new(),
         }
     }
 
@@ -77,6 +80,7 @@ impl Context {
             // ordering: Relaxed: whoever switches to it got it through a queue; dumps take a snapshot.
             self.stack_pointer.store(words as usize, Ordering::Relaxed);
         }
+        self.fiber.renew();
     }
 
     /// Where it goes on, if it is suspended on the stack that `word` reads: for dumps. While it runs or is
@@ -133,6 +137,7 @@ pub(crate) unsafe fn switch(from: &Context, to: &Context) {
     let target = to.stack_pointer.load(Ordering::Relaxed);
     // ordering: Relaxed: who sees a state that `to` has after this sees it empty or filled again.
     to.stack_pointer.store(0, Ordering::Relaxed);
+    from.fiber.leave_for(&to.fiber);
     // SAFETY: the caller's contract; the stack of `from` is used below its pointer only (the compiler
     // keeps no red zone around a block that may push), and every register that the code of `to` may
     // change is declared.
