@@ -60,12 +60,14 @@ thread() {
         run "ThreadSanitizer, as asked" "$@"
         return
     fi
-    # Those that are skipped look at the threads of the process, the sanitizer's among them, or need the signal.
+    # Those that are skipped look at the threads of the process, the sanitizer's among them, need the signal, or make more
+    # goroutines than the sanitizer can know.
     run "ThreadSanitizer, programs" --test joining --test fairness --test channels --test select --test parking \
         --test sleeping --test timers --test wakeups --test shutdown --test sync_locks --test sync_meeting \
         --test sync_ending --test system_calls --test locked_threads --test net --test net_waiting \
         --test net_runtime --test exits --test context --test metrics -- --test-threads=1 \
-        --skip no_thread_and_no_mapping_is_left --skip an_idle_process_does_nothing --skip who_is_waited_for
+        --skip no_thread_and_no_mapping_is_left --skip an_idle_process_does_nothing --skip who_is_waited_for \
+        --skip a_hundred_thousand
     # As with the other one; and a goroutine is larger by what the sanitizer knows it as.
     run "ThreadSanitizer, modules" --lib -- --skip overflow_tests --skip a_limited_address_space \
         --skip a_guard_that_cannot_be_a_marker --skip running_out_of_mappings --skip locked_pages \
