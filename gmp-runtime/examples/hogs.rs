@@ -2,13 +2,15 @@
 //! far each of them came, and how late the sleeper was. Fails when somebody makes no progress or a result is
 //! wrong.
 //!
-//! `hogs PROCS HOGS SECONDS [KIND]`, with a kind of `loop`, `alloc`, `lock`, `hash`, or all of them in turn.
+//! `hogs PROCS HOGS SECONDS [KIND]`, with a kind of `loop`, `alloc`, `lock`, `hash`, or all of them in turn. With 0
+//! for PROCS the same runs on threads of the system, without a runtime: what the hogs would do by themselves.
 
 use std::collections::HashMap;
 use std::error::Error;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use gmp_runtime::{Runtime, go, sleep};
@@ -67,7 +69,7 @@ fn counts(shared: &Shared) -> Vec<u64> {
 }
 
 /// Sleeps until the time is over; how late each wake was.
-fn watch(shared: &Shared, seconds: u64) -> Result<Vec<Duration>, String> {
+fn watch(shared: &Shared, seconds: u64, sleep: fn(Duration)) -> Result<Vec<Duration>, String> {
     const PAUSE: Duration = Duration::from_millis(1);
     let begun = Instant::now();
     let mut late = Vec::new();
@@ -100,37 +102,39 @@ fn main() -> Result<(), Box<dyn Error>> {
         wrong: AtomicU64::new(0),
         rounds: (0..hogs).map(|_| AtomicU64::new(0)).collect(),
     });
-    let all = Arc::clone(&shared);
-    let runtime = Runtime::builder().procs(procs as usize).build()?;
-    // SAFETY: nothing that belongs to a thread lives across a call that may park.
-    let late = unsafe {
-        runtime.run(move || {
-            let handles: Vec<_> = (0..hogs)
-                .map(|i| {
-                    let shared = Arc::clone(&all);
-                    let kind = kind
-                        .clone()
-                        .unwrap_or_else(|| KINDS[i as usize % KINDS.len()].to_owned());
-                    go(move || {
-                        while !shared.stop.load(Ordering::Relaxed) {
-                            let round = shared.rounds[i as usize].fetch_add(1, Ordering::Relaxed);
-                            if !work(&kind, i, round) {
-                                shared.wrong.fetch_add(1, Ordering::Relaxed);
-                            }
-                        }
-                    })
-                })
-                .collect();
-            let late = watch(&all, seconds);
-            all.stop.store(true, Ordering::Relaxed);
-            for handle in handles {
-                if handle.join().is_err() {
-                    return Err("a goroutine panicked".to_owned());
+    let hog = |i: u64| {
+        let shared = Arc::clone(&shared);
+        let in_turn = KINDS[i as usize % KINDS.len()];
+        let kind = kind.clone().unwrap_or_else(|| in_turn.to_owned());
+        move || {
+            while !shared.stop.load(Ordering::Relaxed) {
+                let round = shared.rounds[i as usize].fetch_add(1, Ordering::Relaxed);
+                if !work(&kind, i, round) {
+                    shared.wrong.fetch_add(1, Ordering::Relaxed);
                 }
             }
-            late
-        })
-    }?;
+        }
+    };
+    let late = if procs == 0 {
+        let threads: Vec<_> = (0..hogs).map(|i| thread::spawn(hog(i))).collect();
+        let late = watch(&shared, seconds, thread::sleep);
+        shared.stop.store(true, Ordering::Relaxed);
+        let ended = threads.into_iter().all(|thread| thread.join().is_ok());
+        ended.then_some(late)
+    } else {
+        let runtime = Runtime::builder().procs(procs as usize).build()?;
+        // SAFETY: nothing that belongs to a thread lives across a call that may park.
+        unsafe {
+            runtime.run(|| {
+                let goroutines: Vec<_> = (0..hogs).map(|i| go(hog(i))).collect();
+                let late = watch(&shared, seconds, sleep);
+                shared.stop.store(true, Ordering::Relaxed);
+                let ended = goroutines.into_iter().all(|hog| hog.join().is_ok());
+                ended.then_some(late)
+            })
+        }
+    };
+    let late = late.ok_or("a hog panicked")??;
     let rounds = counts(&shared);
     let (least, most) = (rounds.iter().min(), rounds.iter().max());
     let at = |share: usize| late[(late.len() - 1) * share / 100];
