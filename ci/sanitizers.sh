@@ -54,7 +54,7 @@ thread() {
     export CARGO_TARGET_DIR=$targets/tsan
     export RUSTFLAGS="$flags -Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer --cfg gmp_tsan"
     export TSAN_OPTIONS="suppressions=$PWD/ci/tsan.txt${TSAN_OPTIONS:+:$TSAN_OPTIONS}"
-    # What std does to print one is not instrumented.
+    # What std does to print a backtrace, or to keep what a test prints, is not instrumented.
     export RUST_BACKTRACE=0 GMPDEBUG=asyncpreemptoff=1
     if [ $# -gt 0 ]; then
         run "ThreadSanitizer, as asked" "$@"
@@ -65,7 +65,7 @@ thread() {
     run "ThreadSanitizer, programs" --test joining --test fairness --test channels --test select --test parking \
         --test sleeping --test timers --test wakeups --test shutdown --test sync_locks --test sync_meeting \
         --test sync_ending --test system_calls --test locked_threads --test net --test net_waiting \
-        --test net_runtime --test exits --test context --test metrics -- --test-threads=1 \
+        --test net_runtime --test exits --test context --test metrics -- --test-threads=1 --nocapture \
         --skip no_thread_and_no_mapping_is_left --skip an_idle_process_does_nothing --skip who_is_waited_for \
         --skip a_hundred_thousand
     # As with the other one; and a goroutine is larger by what the sanitizer knows it as.
