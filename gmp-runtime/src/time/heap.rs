@@ -1,16 +1,16 @@
-//! The timers of one P, earliest first, linked through nodes that their sleepers own.
+//! The timers of one P, earliest first: a heap whose parents have four children, as Go's (`runtime/time.go`).
 //!
-//! It is a pairing heap: putting a timer in is a comparison and two stores, which is what most timers cost,
-//! since most are taken out again before they fire; taking one out (the earliest or any other) is
-//! logarithmic on average. Nothing here allocates: a goroutine that sleeps has its node on its own stack.
+//! The deadlines stand side by side in memory of the heap's own, so that looking for the earliest child touches one
+//! line of the cache and no node. Nodes are their sleepers', each on the stack of a goroutine or in a timer's handle,
+//! and know their place, so any of them can be taken out. Memory comes from the kernel, in pages, and not from the
+//! allocator: a goroutine may be stopped inside that while another one that puts a timer in holds the lock.
 //!
 //! # Invariants
 //!
-//! * INV-HEAP-1: no node has an earlier deadline than its parent. Otherwise timers fire late.
+//! * INV-HEAP-1: no entry has an earlier deadline than its parent. Otherwise timers fire late.
 //! * INV-HEAP-2: a node is in at most one heap, and stays where it is in memory and alive while it is.
 //!   Otherwise the heap follows a pointer to something else.
-//! * INV-HEAP-3: `previous` of a node is its left sibling, or its parent if it is the first child; the root
-//!   has none. Otherwise removal cuts the wrong link.
+//! * INV-HEAP-3: the place of a node is that of its entry, plus one. Otherwise removal takes out another one.
 //!
 //! # Not here
 //!
@@ -20,8 +20,17 @@ use std::cell::Cell;
 use std::marker::PhantomPinned;
 use std::ptr::NonNull;
 
-/// Where a timer stands in a heap.
-type Link = Cell<Option<NonNull<TimerNode>>>;
+use crate::fatal::fatal;
+use crate::sys::memory::Reservation;
+
+/// Children of a parent.
+const CHILDREN: usize = 4;
+
+/// Memory to begin with, in bytes: a page.
+const FIRST_SPACE: usize = 4096;
+
+/// More than this is given back when no timer is left.
+const KEPT_SPACE: usize = 64 << 10;
 
 /// One timer. Its owner keeps it in place while it is in a heap.
 ///
@@ -30,10 +39,8 @@ type Link = Cell<Option<NonNull<TimerNode>>>;
 pub(crate) struct TimerNode {
     deadline_ns: Cell<u64>,
     payload: Cell<u64>,
-    queued: Cell<bool>,
-    first_child: Link,
-    next_sibling: Link,
-    previous: Link,
+    /// Where its entry is, plus one; 0 in no heap.
+    place: Cell<u32>,
     _stays_in_place: PhantomPinned,
 }
 
@@ -43,10 +50,7 @@ impl TimerNode {
         TimerNode {
             deadline_ns: Cell::new(deadline_ns),
             payload: Cell::new(payload),
-            queued: Cell::new(false),
-            first_child: Cell::new(None),
-            next_sibling: Cell::new(None),
-            previous: Cell::new(None),
+            place: Cell::new(0),
             _stays_in_place: PhantomPinned,
         }
     }
@@ -60,7 +64,7 @@ impl TimerNode {
     /// Gives it another deadline and payload, for its next time in a heap. Its owner's, while it is in none.
     pub(crate) fn set(&self, deadline_ns: u64, payload: u64) {
         debug_assert!(
-            !self.queued.get(),
+            !self.is_queued(),
             "a timer keeps its deadline while it is in a heap"
         );
         self.deadline_ns.set(deadline_ns);
@@ -76,14 +80,21 @@ impl TimerNode {
     /// Whether it is in a heap. Under the lock of that heap.
     #[inline]
     pub(crate) fn is_queued(&self) -> bool {
-        self.queued.get()
+        self.place.get() != 0
     }
+}
+
+/// What the heap keeps of a timer.
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    deadline_ns: u64,
+    timer: NonNull<TimerNode>,
 }
 
 /// Timers, earliest first.
 #[derive(Debug)]
 pub(crate) struct TimerHeap {
-    root: Option<NonNull<TimerNode>>,
+    space: Option<Reservation>,
     len: u32,
 }
 
@@ -94,7 +105,10 @@ unsafe impl Send for TimerHeap {}
 impl TimerHeap {
     /// No timers.
     pub(crate) const fn new() -> TimerHeap {
-        TimerHeap { root: None, len: 0 }
+        TimerHeap {
+            space: None,
+            len: 0,
+        }
     }
 
     /// How many timers are in it.
@@ -105,10 +119,10 @@ impl TimerHeap {
     /// The deadline of the timer that fires next.
     #[inline]
     pub(crate) fn earliest_ns(&self) -> Option<u64> {
-        self.root.map(|root| node(root).deadline_ns())
+        self.entries().first().map(|first| first.deadline_ns)
     }
 
-    /// Puts a timer in.
+    /// Puts a timer in. Without memory for it the process ends.
     ///
     /// # Panics
     ///
@@ -121,23 +135,24 @@ impl TimerHeap {
     #[inline]
     pub(crate) unsafe fn insert(&mut self, timer: NonNull<TimerNode>) {
         let added = node(timer);
-        assert!(
-            !added.queued.replace(true),
-            "a timer is in one heap at a time"
-        );
+        assert!(!added.is_queued(), "a timer is in one heap at a time");
+        let at = self.len as usize;
+        if at == self.capacity() {
+            self.grow();
+        }
+        let entry = Entry {
+            deadline_ns: added.deadline_ns(),
+            timer,
+        };
+        self.sift_up(at, entry);
         self.len += 1;
-        self.root = Some(match self.root {
-            Some(root) => meld(root, timer),
-            None => timer,
-        });
     }
 
     /// Takes out the timer that fires next.
     pub(crate) fn pop(&mut self) -> Option<NonNull<TimerNode>> {
-        let root = self.root?;
-        self.root = meld_siblings(node(root).first_child.take());
-        self.leave(root);
-        Some(root)
+        let first = self.entries().first()?.timer;
+        self.take_out(0);
+        Some(first)
     }
 
     /// Takes out the timer that fires next if its time has come at `now_ns`.
@@ -161,27 +176,115 @@ impl TimerHeap {
     /// `timer` is alive, and if it is in a heap then in this one.
     pub(crate) unsafe fn remove(&mut self, timer: NonNull<TimerNode>) {
         let removed = node(timer);
-        assert!(removed.queued.get(), "a timer that is removed is in a heap");
-        if self.root == Some(timer) {
-            self.pop();
-            return;
-        }
-        cut(timer);
-        if let Some(rest) = meld_siblings(removed.first_child.take())
-            && let Some(root) = self.root
-        {
-            self.root = Some(meld(root, rest));
-        }
-        self.leave(timer);
+        assert!(removed.is_queued(), "a timer that is removed is in a heap");
+        let at = removed.place.get() as usize - 1;
+        debug_assert_eq!(self.entries()[at].timer, timer, "INV-HEAP-3");
+        self.take_out(at);
     }
 
-    /// The timer has no links any more.
-    fn leave(&mut self, timer: NonNull<TimerNode>) {
-        let left = node(timer);
-        debug_assert!(left.first_child.get().is_none());
-        debug_assert!(left.next_sibling.get().is_none() && left.previous.get().is_none());
-        left.queued.set(false);
+    /// Takes the entry at `at` out; the last one goes where there is room for it.
+    fn take_out(&mut self, at: usize) {
+        let removed = self.entries()[at];
+        let last = self.entries()[self.len as usize - 1];
         self.len -= 1;
+        node(removed.timer).place.set(0);
+        if at == self.len as usize {
+            self.give_back();
+        } else if last.deadline_ns < removed.deadline_ns {
+            self.sift_up(at, last);
+        } else {
+            self.sift_down(at, last);
+        }
+    }
+
+    /// Puts `entry` at `at` or, while its parent is later, there.
+    #[inline]
+    fn sift_up(&mut self, mut at: usize, entry: Entry) {
+        while at > 0 {
+            let above = (at - 1) / CHILDREN;
+            let parent = self.entries()[above];
+            if parent.deadline_ns <= entry.deadline_ns {
+                break;
+            }
+            self.put(at, parent);
+            at = above;
+        }
+        self.put(at, entry);
+    }
+
+    /// Puts `entry` at `at` or, while one of its children is earlier, there.
+    fn sift_down(&mut self, mut at: usize, entry: Entry) {
+        loop {
+            let first = at * CHILDREN + 1;
+            let children = self.entries().iter().enumerate().skip(first).take(CHILDREN);
+            let earliest = children.min_by_key(|(_, child)| child.deadline_ns);
+            match earliest {
+                Some((below, &child)) if child.deadline_ns < entry.deadline_ns => {
+                    self.put(at, child);
+                    at = below;
+                }
+                _ => break,
+            }
+        }
+        self.put(at, entry);
+    }
+
+    /// Writes an entry, and its place into its node.
+    #[inline(always)]
+    fn put(&mut self, at: usize, entry: Entry) {
+        if let Some(space) = &self.space {
+            debug_assert!(at < self.capacity());
+            // SAFETY: callers stay below the length, or are `insert`, which has seen to it that there is room.
+            unsafe { space.base().cast::<Entry>().add(at).write(entry) };
+            node(entry.timer).place.set(at as u32 + 1);
+        }
+    }
+
+    #[inline(always)]
+    fn capacity(&self) -> usize {
+        let bytes = self.space.as_ref().map_or(0, Reservation::len);
+        bytes / size_of::<Entry>()
+    }
+
+    #[inline(always)]
+    fn entries(&self) -> &[Entry] {
+        match &self.space {
+            // SAFETY: the memory is the heap's, page-aligned, long enough, and written up to the length.
+            Some(space) => unsafe {
+                std::slice::from_raw_parts(space.base().cast().as_ptr(), self.len as usize)
+            },
+            None => &[],
+        }
+    }
+
+    /// Twice the memory.
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self) {
+        let bytes = self.space.as_ref().map_or(0, Reservation::len);
+        let larger = match Reservation::reserve((bytes * 2).max(FIRST_SPACE)) {
+            Ok(larger) => larger,
+            Err(error) => fatal!("no memory for {} timers: {error}", self.len + 1),
+        };
+        // SAFETY: both are mapped, as long as this, and different.
+        unsafe {
+            let from = self.entries().as_ptr();
+            std::ptr::copy_nonoverlapping(from, larger.base().cast().as_ptr(), self.len as usize);
+        }
+        self.space = Some(larger);
+    }
+
+    /// Gives memory back if there is much of it and no timer is left.
+    #[inline]
+    fn give_back(&mut self) {
+        if self.len == 0
+            && self
+                .space
+                .as_ref()
+                .is_some_and(|space| space.len() > KEPT_SPACE)
+        {
+            self.space = None;
+        }
     }
 }
 
@@ -194,80 +297,6 @@ fn node<'a>(pointer: NonNull<TimerNode>) -> &'a TimerNode {
     unsafe { pointer.as_ref() }
 }
 
-/// Makes one heap of two: the later root becomes the first child of the earlier one. Neither root has
-/// siblings.
-#[inline]
-fn meld(one: NonNull<TimerNode>, other: NonNull<TimerNode>) -> NonNull<TimerNode> {
-    let (parent, child) = if node(one).deadline_ns() <= node(other).deadline_ns() {
-        (one, other)
-    } else {
-        (other, one)
-    };
-    let former_first = node(parent).first_child.replace(Some(child));
-    if let Some(former_first) = former_first {
-        node(former_first).previous.set(Some(child));
-    }
-    node(child).next_sibling.set(former_first);
-    node(child).previous.set(Some(parent));
-    parent
-}
-
-/// Makes one heap of the heaps in a list of siblings: pairs from left to right, then all from right to
-/// left. That order is what makes taking out cheap on average.
-fn meld_siblings(first: Option<NonNull<TimerNode>>) -> Option<NonNull<TimerNode>> {
-    // The pairs, last one first, linked by `next_sibling`.
-    let mut pairs = None;
-    let mut rest = first;
-    while let Some(one) = rest {
-        let other = detach(one);
-        let pair = match other {
-            Some(other) => {
-                rest = detach(other);
-                meld(one, other)
-            }
-            None => {
-                rest = None;
-                one
-            }
-        };
-        node(pair).next_sibling.set(pairs);
-        pairs = Some(pair);
-    }
-    let last = pairs?;
-    let mut remaining = detach(last);
-    let mut root = last;
-    while let Some(pair) = remaining {
-        remaining = detach(pair);
-        root = meld(root, pair);
-    }
-    Some(root)
-}
-
-/// Forgets the links of a node to its left and right; the sibling that came after it.
-fn detach(pointer: NonNull<TimerNode>) -> Option<NonNull<TimerNode>> {
-    node(pointer).previous.set(None);
-    node(pointer).next_sibling.take()
-}
-
-/// Takes a node with its children out of the list of its siblings. It is not the root.
-fn cut(pointer: NonNull<TimerNode>) {
-    let removed = node(pointer);
-    let next = removed.next_sibling.take();
-    let previous = removed.previous.take();
-    if let Some(next) = next {
-        node(next).previous.set(previous);
-    }
-    if let Some(previous) = previous {
-        // INV-HEAP-3: the parent if we are its first child, else the left sibling.
-        let previous = node(previous);
-        if previous.first_child.get() == Some(pointer) {
-            previous.first_child.set(next);
-        } else {
-            previous.next_sibling.set(next);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -275,33 +304,21 @@ mod tests {
     use std::cmp::Reverse;
     use std::collections::{BTreeSet, BinaryHeap};
 
-    /// Checks every link of the heap; the payloads in it.
+    /// Checks every entry of the heap; the payloads in it.
     fn check(heap: &TimerHeap) -> BTreeSet<u64> {
-        let mut payloads = BTreeSet::new();
-        let mut open: Vec<NonNull<TimerNode>> = heap.root.into_iter().collect();
-        for root in &open {
-            assert!(node(*root).previous.get().is_none());
-            assert!(node(*root).next_sibling.get().is_none());
+        let entries = heap.entries();
+        for (at, entry) in entries.iter().enumerate() {
+            let timer = node(entry.timer);
+            assert_eq!(timer.place.get() as usize, at + 1, "INV-HEAP-3");
+            assert_eq!(timer.deadline_ns(), entry.deadline_ns);
+            let parent = entries[at.saturating_sub(1) / CHILDREN];
+            assert!(parent.deadline_ns <= entry.deadline_ns, "INV-HEAP-1");
         }
-        while let Some(parent) = open.pop() {
-            assert!(node(parent).is_queued());
-            assert!(
-                payloads.insert(node(parent).payload()),
-                "a node is reached twice"
-            );
-            let mut previous = parent;
-            let mut child = node(parent).first_child.get();
-            while let Some(at) = child {
-                assert!(
-                    node(at).deadline_ns() >= node(parent).deadline_ns(),
-                    "INV-HEAP-1"
-                );
-                assert_eq!(node(at).previous.get(), Some(previous), "INV-HEAP-3");
-                open.push(at);
-                previous = at;
-                child = node(at).next_sibling.get();
-            }
-        }
+        let payloads: BTreeSet<u64> = entries
+            .iter()
+            .map(|entry| node(entry.timer).payload())
+            .collect();
+        assert_eq!(payloads.len(), entries.len(), "a node is there twice");
         payloads
     }
 
@@ -379,8 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn many_timers_in_a_bad_order_neither_recurse_nor_get_lost() {
-        // Falling deadlines make one long chain, rising ones a root with very many children.
+    fn many_timers_in_any_order_are_all_there_and_their_memory_is_given_back() {
         const COUNT: u64 = 300_000;
         let orders: [fn(u64) -> u64; 2] = [|n| COUNT - n, |n| n];
         for order in orders {
@@ -398,6 +414,7 @@ mod tests {
                 count += 1;
             }
             assert_eq!(count, COUNT);
+            assert_eq!(heap.capacity(), 0);
         }
     }
 
