@@ -477,6 +477,7 @@ fn a_build_without_sql_says_how_to_get_it() {
     );
     let tables = out(&run(&["query", "--tables"]));
     assert!(tables.contains("g_spans") && tables.contains("latency_ns"));
+    assert_eq!(out(&run(&["query", "some.trace", "--tables"])), tables);
 }
 
 /// A line that is too long to keep is not cut in silence.

@@ -310,8 +310,8 @@ pub(super) struct QueryArgs {
     #[arg(value_name = "SQL", required_unless_present = "tables")]
     pub(super) sql: Option<String>,
 
-    /// The tables and their columns, with types and units, in place of an answer.
-    #[arg(long, conflicts_with_all = ["trace", "sql", "json", "csv"])]
+    /// The tables and their columns, with types and units, in place of an answer: the same for every trace.
+    #[arg(long, conflicts_with_all = ["sql", "json", "csv"])]
     pub(super) tables: bool,
 
     /// One JSON document with all rows.
