@@ -26,6 +26,15 @@ targets=${CARGO_TARGET_DIR:-target}
 flags=${RUSTFLAGS:-}
 export RUSTC_BOOTSTRAP=1
 
+# The programs that both follow.
+programs=(--test joining --test fairness --test channels --test select --test parking --test sleeping --test timers
+    --test wakeups --test shutdown --test sync_locks --test sync_meeting --test sync_ending --test system_calls
+    --test locked_threads --test net --test net_waiting --test net_runtime)
+# Of the modules' tests these are left out: they limit the address space or the number of mappings, of which a sanitizer
+# itself needs much, overflow a stack whose frames are larger with it, or lock pages, which it does not let them.
+modules=(--lib -- --skip overflow_tests --skip a_limited_address_space --skip a_guard_that_cannot_be_a_marker
+    --skip running_out_of_mappings --skip locked_pages)
+
 # With --target the flags are for the crate and not for build scripts.
 run() {
     step "$1" cargo test -p gmp-runtime --target "$target" --no-fail-fast "${@:2}"
@@ -40,14 +49,8 @@ address() {
         run "AddressSanitizer, as asked" "$@"
         return
     fi
-    run "AddressSanitizer, programs" --test joining --test fairness --test channels --test select --test parking \
-        --test sleeping --test timers --test wakeups --test shutdown --test sync_locks --test sync_meeting \
-        --test sync_ending --test system_calls --test locked_threads --test net --test net_waiting \
-        --test net_runtime --test preemption --test preemption_signals --test tracing
-    # These limit the address space or the number of mappings, of which the sanitizer itself needs much, overflow a
-    # stack whose frames are larger with it, or lock pages, which it does not let them.
-    run "AddressSanitizer, modules" --lib -- --skip overflow_tests --skip a_limited_address_space \
-        --skip a_guard_that_cannot_be_a_marker --skip running_out_of_mappings --skip locked_pages
+    run "AddressSanitizer, programs" "${programs[@]}" --test preemption --test preemption_signals --test tracing
+    run "AddressSanitizer, modules" "${modules[@]}"
 }
 
 thread() {
@@ -60,18 +63,13 @@ thread() {
         run "ThreadSanitizer, as asked" "$@"
         return
     fi
-    # Those that are skipped look at the threads of the process, the sanitizer's among them, need the signal, or make more
-    # goroutines than the sanitizer can know.
-    run "ThreadSanitizer, programs" --test joining --test fairness --test channels --test select --test parking \
-        --test sleeping --test timers --test wakeups --test shutdown --test sync_locks --test sync_meeting \
-        --test sync_ending --test system_calls --test locked_threads --test net --test net_waiting \
-        --test net_runtime --test exits --test context --test metrics -- --test-threads=1 --nocapture \
-        --skip no_thread_and_no_mapping_is_left --skip an_idle_process_does_nothing --skip who_is_waited_for \
-        --skip a_hundred_thousand
-    # As with the other one; and a goroutine is larger by what the sanitizer knows it as.
-    run "ThreadSanitizer, modules" --lib -- --skip overflow_tests --skip a_limited_address_space \
-        --skip a_guard_that_cannot_be_a_marker --skip running_out_of_mappings --skip locked_pages \
-        --skip a_goroutine_takes_few_cache_lines
+    # Those that are skipped look at the threads of the process, the sanitizer's among them, need the signal, or make
+    # more goroutines than the sanitizer can know.
+    run "ThreadSanitizer, programs" "${programs[@]}" --test exits --test context --test metrics \
+        -- --test-threads=1 --nocapture --skip no_thread_and_no_mapping_is_left \
+        --skip an_idle_process_does_nothing --skip who_is_waited_for --skip a_hundred_thousand
+    # A goroutine is larger by what the sanitizer knows it as.
+    run "ThreadSanitizer, modules" "${modules[@]}" --skip a_goroutine_takes_few_cache_lines
 }
 
 case ${1:-both} in

@@ -8,8 +8,7 @@
 //!    run, and one that gave up its P at the end of a call first goes on to its next: what the call gave it
 //!    would be lost if it unwound from there. One that parks again while it unwinds, or had parked while it
 //!    unwound from a panic of its own, cannot be unwound: its handle says that it was cancelled, and all memory
-//!    of the scheduler is kept,
-//!    because others may still find it where it waits.
+//!    of the scheduler is kept, because others may still find it where it waits.
 
 use std::collections::HashSet;
 
