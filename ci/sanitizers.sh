@@ -57,8 +57,10 @@ thread() {
     export CARGO_TARGET_DIR=$targets/tsan
     export RUSTFLAGS="$flags -Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer --cfg gmp_tsan"
     export TSAN_OPTIONS="suppressions=$PWD/ci/tsan.txt${TSAN_OPTIONS:+:$TSAN_OPTIONS}"
-    # What std does to print a backtrace, or to keep what a test prints, is not instrumented.
-    export RUST_BACKTRACE=0 GMPDEBUG=asyncpreemptoff=1
+    export GMPDEBUG=asyncpreemptoff=1
+    # Locks of std are not instrumented: those for what prints backtraces, keeps what a test prints, or is there once for
+    # the tests that would run side by side.
+    export RUST_BACKTRACE=0 RUST_TEST_NOCAPTURE=1 RUST_TEST_THREADS=1
     if [ $# -gt 0 ]; then
         run "ThreadSanitizer, as asked" "$@"
         return
@@ -66,8 +68,8 @@ thread() {
     # Those that are skipped look at the threads of the process, the sanitizer's among them, need the signal, or make
     # more goroutines than the sanitizer can know.
     run "ThreadSanitizer, programs" "${programs[@]}" --test exits --test context --test metrics \
-        -- --test-threads=1 --nocapture --skip no_thread_and_no_mapping_is_left \
-        --skip an_idle_process_does_nothing --skip who_is_waited_for --skip a_hundred_thousand
+        -- --skip no_thread_and_no_mapping_is_left --skip an_idle_process_does_nothing \
+        --skip who_is_waited_for --skip a_hundred_thousand
     # A goroutine is larger by what the sanitizer knows it as.
     run "ThreadSanitizer, modules" "${modules[@]}" --skip a_goroutine_takes_few_cache_lines
 }
