@@ -20,6 +20,10 @@ use crate::stats::Durations;
 /// | `/sched/goroutines/running:goroutines` | those that run |
 /// | `/sched/goroutines/waiting:goroutines` | those that wait for something else |
 /// | `/sched/latencies:seconds` | how long goroutines were runnable before they ran; one in 64 is counted (Go: one in 8) |
+/// | `/sched/pauses/stopping/gc:seconds` | nothing: a [collection cycle](crate::gc()) stops nobody |
+/// | `/sched/pauses/stopping/other:seconds` | how long other [stops of the world](crate::debug::stop_the_world()) took from the request until it stood still |
+/// | `/sched/pauses/total/gc:seconds` | nothing, as above |
+/// | `/sched/pauses/total/other:seconds` | how long they took from the request until the world went on |
 /// | `/sched/threads/total:threads` | threads that run goroutines, or could |
 /// | `/sync/mutex/wait/total:seconds` | time that goroutines have waited in [`Mutex::lock`](crate::sync::Mutex::lock) |
 ///
@@ -105,6 +109,16 @@ impl Metrics {
                 "/sched/latencies:seconds",
                 Value::Histogram(Histogram(latencies)),
             ),
+            ("/sched/pauses/stopping/gc:seconds", durations(&[])),
+            (
+                "/sched/pauses/stopping/other:seconds",
+                durations(&[sched.world.stopping_times()]),
+            ),
+            ("/sched/pauses/total/gc:seconds", durations(&[])),
+            (
+                "/sched/pauses/total/other:seconds",
+                durations(&[sched.world.pauses()]),
+            ),
             (
                 "/sched/threads/total:threads",
                 Count(sched.m_count() as u64),
@@ -135,6 +149,11 @@ impl Metrics {
             Value::Seconds(_) | Value::Histogram(_) => None,
         }
     }
+}
+
+/// What was counted in any of `all`.
+fn durations(all: &[&Durations]) -> Value {
+    Value::Histogram(Histogram(Durations::sum(all.iter().copied())))
 }
 
 impl fmt::Display for Value {

@@ -5,11 +5,12 @@
 mod common;
 
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use common::run;
 use gmp_runtime::sync::{Mutex, WaitGroup};
-use gmp_runtime::{MetricValue, channel, go, metrics, park, sleep, yield_now};
+use gmp_runtime::{MetricValue, channel, debug, gc, go, metrics, park, sleep, yield_now};
 
 fn count(name: &str) -> u64 {
     metrics().count(name).unwrap()
@@ -135,14 +136,61 @@ fn names_are_gos_and_come_once() {
     run(1, || {
         let metrics = metrics();
         let names: Vec<_> = metrics.iter().map(|(name, _)| name).collect();
-        let mut sorted = names.clone();
-        sorted.sort_unstable();
-        sorted.dedup();
-        assert_eq!(sorted.len(), 10);
+        assert_eq!(
+            names,
+            [
+                "/sched/gomaxprocs:threads",
+                "/sched/goroutines:goroutines",
+                "/sched/goroutines-created:goroutines",
+                "/sched/goroutines/not-in-go:goroutines",
+                "/sched/goroutines/runnable:goroutines",
+                "/sched/goroutines/running:goroutines",
+                "/sched/goroutines/waiting:goroutines",
+                "/sched/latencies:seconds",
+                "/sched/pauses/stopping/gc:seconds",
+                "/sched/pauses/stopping/other:seconds",
+                "/sched/pauses/total/gc:seconds",
+                "/sched/pauses/total/other:seconds",
+                "/sched/threads/total:threads",
+                "/sync/mutex/wait/total:seconds",
+            ]
+        );
         assert!(metrics.get("/sched/none").is_none());
         assert!(metrics.count("/sched/latencies:seconds").is_none());
         for (name, value) in metrics.iter() {
             assert!(!value.to_string().is_empty(), "{name}");
+        }
+    });
+}
+
+#[test]
+fn stops_of_the_world_are_counted_with_their_lengths() {
+    const STOPS: u64 = 20;
+    const PAUSE: Duration = Duration::from_millis(2);
+    run(2, || {
+        for _ in 0..STOPS {
+            // Whoever has stopped the world may do it again within, which stops nobody.
+            debug::stop_the_world("pause", || {
+                debug::stop_the_world("again", || ());
+                thread::sleep(PAUSE);
+            });
+        }
+        // Cycles stop nobody.
+        gc();
+        let metrics = metrics();
+        let seen = |name: &str| match metrics.get(name) {
+            Some(MetricValue::Histogram(seen)) => seen.clone(),
+            other => panic!("{name}: {other:?}"),
+        };
+        let stopping = seen("/sched/pauses/stopping/other:seconds");
+        let total = seen("/sched/pauses/total/other:seconds");
+        assert_eq!((stopping.count(), total.count()), (STOPS, STOPS));
+        // Classes end an eighth above their beginning.
+        let shortest = total.quantile(0.0).unwrap();
+        assert!(shortest >= PAUSE.as_secs_f64(), "{shortest}");
+        assert!(stopping.quantile(0.0).unwrap() < shortest);
+        for name in ["stopping", "total"] {
+            assert_eq!(seen(&format!("/sched/pauses/{name}/gc:seconds")).count(), 0);
         }
     });
 }

@@ -48,6 +48,8 @@ use crate::sched::critical::Section;
 use crate::sched::m::M;
 use crate::sched::refs::{GRef, PRef};
 use crate::sched::{Sched, critical, current, implicit, preempt};
+use crate::stats::Durations;
+use crate::sys::clock::monotonic_ns;
 use crate::sys::futex;
 use crate::sys::memory_barrier::Fences;
 use crate::sys::thread::TaskState;
@@ -68,6 +70,10 @@ pub(crate) struct World {
     arrivals: AtomicU32,
     /// The frequent one is an M's that takes a P, the rare one whoever stops the world has.
     fences: Fences,
+    /// From a request until the world stood still.
+    stopping_times: Durations,
+    /// From a request until the world went on.
+    pauses: Durations,
 }
 
 impl World {
@@ -76,7 +82,19 @@ impl World {
             word: AtomicU32::new(0),
             arrivals: AtomicU32::new(0),
             fences,
+            stopping_times: Durations::new(),
+            pauses: Durations::new(),
         }
+    }
+
+    /// How long it took the world to stand still, each time.
+    pub(crate) fn stopping_times(&self) -> &Durations {
+        &self.stopping_times
+    }
+
+    /// How long it did not go on, each time.
+    pub(crate) fn pauses(&self) -> &Durations {
+        &self.pauses
     }
 
     /// Whether Ps are to stop: a hint, but under the scheduler's lock.
@@ -121,6 +139,8 @@ pub(crate) struct Stopped {
     section: Option<Section<false>>,
     /// Whether the world stood still before the deadline.
     whole: bool,
+    /// When it was asked for, in nanoseconds of the monotonic clock.
+    since: u64,
 }
 
 /// Stops the world of `sched` for the reason `why`, and waits until it stands still. `me` is the goroutine of the
@@ -136,6 +156,7 @@ pub(crate) fn stop(
         me,
         section: me.map(critical::enter),
         whole: false,
+        since: monotonic_ns(),
     };
     stopped.whole = stopped.begin(why, deadline);
     stopped
@@ -183,6 +204,7 @@ impl Stopped {
             futex::wait(&world.arrivals, seen, Some(ASK_AGAIN_NS));
             round += 1;
         }
+        world.stopping_times.record(monotonic_ns() - self.since);
         match self.me {
             Some(me) => {
                 let m = current::m_of(me);
@@ -213,6 +235,7 @@ impl Drop for Stopped {
             }
         }
         futex::wake(&world.word, u32::MAX);
+        world.pauses.record(monotonic_ns() - self.since);
         sched.serve_awaiting();
         sched.look_after_handoff();
         drop(self.section.take());
