@@ -128,7 +128,7 @@ use fatal::fatal;
 pub use builder::Builder;
 pub use chan::{
     Iter, Receiver, RecvError, RecvTimeoutError, SendError, SendTimeoutError, Sender, TryRecvError,
-    TrySendError, channel,
+    TrySendError, channel, never,
 };
 pub use counts::{gomaxprocs, num_cpu, num_goroutine, set_max_threads};
 pub use defer::{Deferred, goexit};

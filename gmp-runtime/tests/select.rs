@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use common::run;
 use gmp_runtime::{
-    RecvTimeoutError, Select, SendTimeoutError, channel, go, select, sleep, yield_now,
+    RecvTimeoutError, Select, SendTimeoutError, channel, go, metrics, never, select, sleep,
+    yield_now,
 };
 
 #[test]
@@ -102,6 +103,107 @@ fn the_choice_among_ready_cases_is_uniform() {
         }
         assert_eq!(counts.iter().sum::<u64>(), ROUNDS);
         assert_uniform(&counts);
+    });
+}
+
+/// The same of sending and receiving, by the macro and by the builder.
+#[test]
+fn the_choice_among_sends_and_receives_is_uniform() {
+    const ROUNDS: u64 = 40_000;
+    run(1, || {
+        let (full, from_full) = channel::<usize>(1);
+        let (room, from_room) = channel::<usize>(1);
+        let (other, from_other) = channel::<usize>(1);
+        for builder in [false, true] {
+            let mut counts = [0; 3];
+            for _ in 0..ROUNDS {
+                let _ = full.try_send(0);
+                let _ = (from_room.try_recv(), from_other.try_recv());
+                let done = if builder {
+                    let mut select = Select::new();
+                    select
+                        .send(&room, 1, |sent| sent.map_or(9, |()| 1))
+                        .recv(&from_full, |value| value.unwrap_or(9))
+                        .send(&other, 2, |sent| sent.map_or(9, |()| 2));
+                    select.wait()
+                } else {
+                    select! {
+                        send(room, 1) -> sent => sent.map_or(9, |()| 1),
+                        recv(from_full) -> value => value.unwrap_or(9),
+                        send(other, 2) -> sent => sent.map_or(9, |()| 2),
+                    }
+                };
+                counts[done] += 1;
+            }
+            assert_eq!(counts.iter().sum::<u64>(), ROUNDS);
+            assert_uniform(&counts);
+        }
+    });
+}
+
+#[test]
+fn a_case_that_is_never_ready_is_turned_off() {
+    run(1, || {
+        let nothing = never::<u8>();
+        assert!(nothing.try_recv().is_err());
+        let (sender, receiver) = channel(1);
+        for i in 0..1_000 {
+            sender.send(i).unwrap();
+            let value = select! {
+                recv(nothing) -> _ => None,
+                recv(receiver) -> value => value.ok(),
+            };
+            assert_eq!(value, Some(i));
+        }
+        let blocked = [
+            go({
+                let nothing = nothing.clone();
+                move || {
+                    let _ = nothing.recv();
+                }
+            }),
+            go(move || {
+                select! {
+                    recv(nothing) -> _ => {}
+                }
+            }),
+            go(|| select! {}),
+            go(|| Select::new().wait()),
+        ];
+        // A timer that comes back many times gives everybody time enough.
+        for _ in 0..50 {
+            sleep(Duration::from_micros(200));
+        }
+        assert!(blocked.iter().all(|one| !one.is_finished()));
+    });
+}
+
+/// Those who wait in a select run only when it is over.
+#[test]
+fn who_waits_in_a_select_does_not_run() {
+    run(1, || {
+        let (sender, receiver) = channel::<u32>(0);
+        let nothing = never::<u8>();
+        let waiting = go(move || {
+            select! {
+                recv(nothing) -> _ => 0,
+                recv(receiver) -> value => value.unwrap(),
+                timeout(Duration::from_secs(3600)) => 1,
+            }
+        });
+        let count = |state: &str| {
+            let name = format!("/sched/goroutines/{state}:goroutines");
+            metrics().count(&name).unwrap()
+        };
+        while count("waiting") == 0 {
+            yield_now();
+        }
+        for _ in 0..1_000 {
+            yield_now();
+            assert_eq!((count("waiting"), count("runnable")), (1, 0));
+        }
+        sender.send(7).unwrap();
+        assert_eq!(waiting.join().unwrap(), 7);
     });
 }
 

@@ -57,3 +57,41 @@ pub fn channel<T: Send>(capacity: usize) -> (Sender<T>, Receiver<T>) {
         Receiver { channel },
     )
 }
+
+/// A receiver to which nothing ever comes and which is never closed: Go's nil channel. A case of a
+/// [`select!`](macro@crate::select) that receives from it is turned off.
+///
+/// Receiving from it blocks the goroutine for ever (reason `chan receive`).
+///
+/// # Examples
+/// ```
+/// # let runtime = gmp_runtime::Runtime::builder().procs(1).build()?;
+/// // SAFETY: nothing in here keeps a reference into a thread-local across a call that may park.
+/// unsafe {
+///     runtime.run(|| {
+///         let (sender, mut numbers) = gmp_runtime::channel(2);
+///         let texts = gmp_runtime::never::<String>();
+///         sender.send(1).unwrap();
+///         drop(sender);
+///         let mut sum = 0;
+///         loop {
+///             gmp_runtime::select! {
+///                 recv(numbers) -> number => match number {
+///                     Ok(number) => sum += number,
+///                     // A closed channel is always ready; from now on this case is not.
+///                     Err(_) => numbers = gmp_runtime::never(),
+///                 },
+///                 recv(texts) -> _ => unreachable!(),
+///                 default => break,
+///             }
+///         }
+///         assert_eq!(sum, 1);
+///     })
+/// };
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn never<T: Send>() -> Receiver<T> {
+    // A channel begins with one sender, which is nobody here.
+    let channel = Arc::new(Channel::new(0));
+    Receiver { channel }
+}
