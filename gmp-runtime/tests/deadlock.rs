@@ -37,7 +37,12 @@ fn child_main(case: &str) {
                 assert_eq!(receiver.recv(), Ok(1));
                 assert!(thread.join().is_ok_and(|sent| sent.is_ok()));
             }
-            "producers and consumers on four Ps, alone" => produce_and_consume(),
+            "producers and consumers, alone" | "producers and consumers on four Ps, alone" => {
+                produce_and_consume();
+            }
+            "timers, alone" | "timers on four Ps, alone" => wait_for_timers(),
+            "a thread that lives on" | "a thread that lives on, four Ps" => talk_to_a_thread(),
+            "threads that end" | "threads that end, four Ps" => wait_for_threads(),
             _ => hang(),
         });
     }
@@ -92,6 +97,59 @@ fn produce_and_consume() {
     assert_eq!(total, 100_000);
 }
 
+/// Rounds in which everybody may be asleep for a moment.
+const ROUNDS: usize = 100_000;
+
+/// Nobody but a timer that is about to fire will ever wake anybody.
+fn wait_for_timers() {
+    const SLEEPERS: usize = 4;
+    let sleepers: Vec<_> = (0..SLEEPERS)
+        .map(|sleeper| {
+            go(move || {
+                for round in 0..ROUNDS / SLEEPERS {
+                    sleep(Duration::from_nanos(
+                        (round * SLEEPERS + sleeper) as u64 % 3_000,
+                    ));
+                }
+            })
+        })
+        .collect();
+    for sleeper in sleepers {
+        assert!(sleeper.join().is_ok());
+    }
+}
+
+/// In each round the only goroutine waits until a thread that runs none sends to it.
+fn talk_to_a_thread() {
+    let (to_thread, from_goroutine) = channel(1);
+    let (to_goroutine, from_thread) = channel(0);
+    let thread = std::thread::spawn(move || {
+        for round in 0..ROUNDS {
+            while from_goroutine.try_recv() != Ok(round) {
+                std::thread::yield_now();
+            }
+            while to_goroutine.try_send(round).is_err() {
+                std::thread::yield_now();
+            }
+        }
+    });
+    for round in 0..ROUNDS {
+        assert_eq!(to_thread.send(round), Ok(()));
+        assert_eq!(from_thread.recv(), Ok(round));
+    }
+    assert!(thread.join().is_ok());
+}
+
+/// The thread that wakes it is on its way out when the last M looks around.
+fn wait_for_threads() {
+    for round in 0..ROUNDS / 10 {
+        let (sender, receiver) = channel(1);
+        let thread = std::thread::spawn(move || sender.try_send(round));
+        assert_eq!(receiver.recv(), Ok(round));
+        drop(thread);
+    }
+}
+
 fn main() {
     if let Some(case) = child_case() {
         return child_main(&case);
@@ -135,7 +193,14 @@ fn nothing_else_is_a_deadlock() {
     for case in [
         "a sleeper",
         "a thread",
+        "producers and consumers, alone",
         "producers and consumers on four Ps, alone",
+        "timers, alone",
+        "timers on four Ps, alone",
+        "a thread that lives on",
+        "a thread that lives on, four Ps",
+        "threads that end",
+        "threads that end, four Ps",
     ] {
         succeed(&mut child("", case));
     }

@@ -181,6 +181,78 @@ fn dumps_of_goroutines_that_never_stand_still_are_in_order() {
     });
 }
 
+/// Two of three wait for each other for good, and the third goes on: no deadlock of the program, but a dump has it.
+#[test]
+fn a_deadlock_of_some_is_seen_in_a_dump() {
+    run(2, || {
+        let locks = [(); 2].map(|()| Arc::new(Mutex::new(())));
+        let both = Arc::new(gmp_runtime::sync::Barrier::new(2));
+        let stuck = [0, 1].map(|first| {
+            let (locks, both) = (locks.clone(), Arc::clone(&both));
+            go(move || {
+                let _first = locks[first].lock();
+                both.wait();
+                let _second = locks[1 - first].lock();
+            })
+        });
+        let worker = go(|| {
+            loop {
+                sleep(Duration::from_micros(50));
+            }
+        });
+        let stuck_for = |text: &str| -> Vec<String> {
+            let of = |id: u64| format!("goroutine {id} [sync.Mutex.Lock]:");
+            stuck
+                .iter()
+                .filter_map(|one| {
+                    entries(text)
+                        .into_iter()
+                        .find(|entry| entry.starts_with(&of(one.id())))
+                })
+                .filter_map(|entry| entry.split(" for 0x").nth(1))
+                .map(|rest| rest.lines().next().unwrap().to_owned())
+                .collect()
+        };
+        let text = loop {
+            let text = debug::dump();
+            if stuck_for(&text).len() == 2 {
+                break text;
+            }
+            sleep(Duration::from_millis(1));
+        };
+        let objects = stuck_for(&text);
+        assert_ne!(
+            objects[0], objects[1],
+            "each waits for another lock\n{text}"
+        );
+        // The same for as long as it lasts.
+        assert_eq!(stuck_for(&debug::dump()), objects);
+        let entry = entry_with(&text, &format!("goroutine {} [", stuck[0].id()));
+        assert!(entry.contains(" waits 0."), "{entry}");
+        assert!(entry.contains("tests/dumps.rs:"), "{entry}");
+        assert!(entry.contains(" in goroutine 1\n"), "{entry}");
+        assert!(!worker.is_finished());
+    });
+}
+
+#[test]
+fn a_goroutine_that_is_locked_to_its_thread_is_shown_so() {
+    run(2, || {
+        let (sender, receiver) = channel::<u32>(0);
+        let locked = go(move || {
+            gmp_runtime::lock_os_thread();
+            receiver.recv()
+        });
+        let header =
+            |status: &str| format!("goroutine {} [{status}, locked to thread]:\n", locked.id());
+        while !debug::dump().contains(&header("chan receive")) {
+            sleep(Duration::from_micros(100));
+        }
+        sender.send(3).unwrap();
+        assert_eq!(locked.join().unwrap(), Ok(3));
+    });
+}
+
 /// A token goes round; whoever does not have it waits for it. Looked at one after another, all may seem to wait.
 #[test]
 fn a_dump_is_of_one_moment() {

@@ -442,6 +442,8 @@ pub(crate) use transition;
 mod tests {
     use super::*;
 
+    use crate::test_child;
+
     const ALL: [GState; 7] = [
         GState::Idle,
         GState::Runnable,
@@ -452,27 +454,93 @@ mod tests {
         GState::Preempted,
     ];
 
+    /// Rows are states that are left, columns those that are entered, both in the order of [`ALL`].
+    const LEGAL: [[u8; 7]; 7] = [
+        // id rn ru sy wa de pr
+        [0, 1, 0, 0, 0, 0, 0], // idle
+        [0, 0, 1, 0, 0, 1, 0], // runnable
+        [0, 1, 0, 1, 1, 1, 1], // running
+        [0, 1, 1, 0, 0, 0, 1], // syscall
+        [0, 1, 0, 0, 0, 0, 0], // waiting
+        [1, 0, 0, 0, 0, 0, 0], // dead
+        [0, 1, 1, 0, 0, 0, 0], // preempted
+    ];
+
     #[test]
-    fn the_table_holds_each_pair_once_and_nothing_stays_where_it_is() {
-        let mut legal = 0;
-        for from in ALL {
-            for to in ALL {
-                let times = TRANSITIONS
+    fn the_table_is_this_one_pair_by_pair() {
+        for (row, from) in LEGAL.iter().zip(ALL) {
+            for (&legal, to) in row.iter().zip(ALL) {
+                let listed = TRANSITIONS
                     .iter()
                     .filter(|&&pair| pair == (from, to))
                     .count();
-                assert_eq!(
-                    times,
-                    usize::from(is_transition(from as u32, to as u32)),
-                    "{from:?} -> {to:?}"
-                );
-                assert!(from != to || times == 0);
-                legal += times;
+                assert_eq!(listed, usize::from(legal), "{from:?} -> {to:?}");
+                let is_legal = is_transition(from as u32, to as u32);
+                assert_eq!(is_legal, legal == 1, "{from:?} -> {to:?}");
             }
         }
-        assert_eq!(legal, TRANSITIONS.len());
-        assert!(!is_transition(GState::Dead as u32, GState::Running as u32));
-        assert!(!is_transition(GState::Waiting as u32, GState::Dead as u32));
+    }
+
+    /// From which state to which, and what makes it.
+    #[cfg(not(loom))]
+    type Transition = (GState, GState, fn(&G));
+
+    /// Every transition that compiles.
+    #[cfg(not(loom))]
+    const ENFORCED: [Transition; 15] = {
+        macro_rules! each {
+            ($($from:ident => $to:ident),+) => {
+                [$((GState::$from, GState::$to, |g| transition!(g, $from => $to))),+]
+            };
+        }
+        each!(
+            Idle => Runnable, Runnable => Running, Running => Runnable, Running => Waiting,
+            Waiting => Runnable, Running => Dead, Runnable => Dead, Dead => Idle, Running => Syscall,
+            Syscall => Running, Syscall => Runnable, Running => Preempted, Preempted => Runnable,
+            Preempted => Running, Syscall => Preempted
+        )
+    };
+
+    #[cfg(not(loom))]
+    fn goroutine_in(state: GState) -> G {
+        let sched: &'static Sched = Box::leak(Box::new(Sched::new(1, 0).unwrap()));
+        let g = G::new(sched);
+        g.id.set(7);
+        g.state.store(state as u32, Ordering::Relaxed);
+        g
+    }
+
+    /// From every state that is not the one that it begins with a transition ends the process, and says what it found.
+    #[cfg(not(loom))]
+    #[test]
+    fn a_transition_from_another_state_ends_the_process() {
+        const NAME: &str = "sched::g::tests::a_transition_from_another_state_ends_the_process";
+        let number = |text: &str| text.parse::<usize>().unwrap();
+        if let Some(case) = test_child::requested_case() {
+            let (transition, state) = case.split_once(' ').unwrap();
+            (ENFORCED[number(transition)].2)(&goroutine_in(ALL[number(state)]));
+            return;
+        }
+        let mut ended = 0;
+        for (transition, (from, to, make)) in ENFORCED.into_iter().enumerate() {
+            for (state, now) in ALL.into_iter().enumerate() {
+                if now == from {
+                    let g = goroutine_in(now);
+                    make(&g);
+                    assert_eq!(g.state(), to as u32);
+                    continue;
+                }
+                let output = test_child::run(NAME, &format!("{transition} {state}"));
+                let text = test_child::stderr(&output);
+                assert_eq!(test_child::signal(&output), Some(libc::SIGABRT), "{text}");
+                let [now, to] = [now, to].map(|state| GState::name(state as u32));
+                let expected =
+                    format!("goroutine 7 on M -1, P -1: state {now} cannot become {to}\n");
+                assert!(text.contains(&expected), "{expected}: {text}");
+                ended += 1;
+            }
+        }
+        assert_eq!((ENFORCED.len(), ended), (TRANSITIONS.len(), 15 * 6));
     }
 
     /// A million of them and their first pages of stack are to fit into 4.6 GB.

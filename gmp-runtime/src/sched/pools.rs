@@ -93,3 +93,47 @@ impl Sched {
         (first, first + ID_BATCH)
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// How many goroutines are free: at each P, and with the scheduler.
+    fn free(sched: &Sched, ps: [&P; 2]) -> [u32; 3] {
+        let [one, other] = ps.map(P::free_count);
+        [one, other, sched.shared.lock().free.len()]
+    }
+
+    #[test]
+    fn a_p_keeps_64_free_goroutines_and_moves_32() {
+        let sched: &'static Sched = Box::leak(Box::new(Sched::new(2, 0).unwrap()));
+        sched.make_procs_idle();
+        let [p, other] = [(); 2].map(|()| sched.take_idle_p().unwrap());
+        let free = || free(sched, [&p, &other]);
+        // From the table, one by one.
+        let used: Vec<_> = (0..100).map(|_| sched.take_free(&p).unwrap()).collect();
+        assert_eq!((free(), sched.table.len()), ([0, 0, 0], 100));
+        for (index, &g) in used.iter().enumerate() {
+            sched.put_free(&p, g);
+            let expected = match index + 1 {
+                put @ ..=64 => [put as u32, 0, 0],
+                // One more than it keeps: down to 32.
+                put @ ..=97 => [put as u32 - 33, 0, 33],
+                put => [put as u32 - 66, 0, 66],
+            };
+            assert_eq!(free(), expected, "{} put", index + 1);
+        }
+        // The last one back is the first one out.
+        assert_eq!(sched.take_free(&p), used.last().copied());
+        // A P without any takes 32 from the scheduler.
+        let mut taken = vec![sched.take_free(&other).unwrap()];
+        assert_eq!(free(), [33, 31, 34]);
+        taken.extend((0..65).map(|_| sched.take_free(&other).unwrap()));
+        assert_eq!((free(), sched.table.len()), ([33, 0, 0], 100));
+        // None of the first P's is taken: a new one is made.
+        taken.push(sched.take_free(&other).unwrap());
+        assert_eq!((free(), sched.table.len()), ([33, 0, 0], 101));
+        let numbers: std::collections::HashSet<_> = taken.iter().map(|g| g.as_ptr()).collect();
+        assert_eq!(numbers.len(), 67, "one was given out twice");
+    }
+}
