@@ -245,6 +245,7 @@ impl<T: Send> Channel<T> {
         }
     }
 
+    #[inline(always)]
     fn wait_to_send(
         &self,
         me: GRef,
@@ -289,6 +290,7 @@ impl<T: Send> Channel<T> {
         }
     }
 
+    #[inline(always)]
     fn wait_to_receive(&self, me: GRef, site: &'static Location<'static>) -> Result<T, RecvError> {
         let mut place = MaybeUninit::uninit();
         let waiter = Waiter::new(me, &raw mut place);
