@@ -243,7 +243,7 @@ impl<T> JoinHandle<T> {
     /// # Errors
     /// The payload of the panic that ended the goroutine.
     #[track_caller]
-    #[inline]
+    #[inline(always)]
     pub fn join(self) -> thread::Result<T> {
         if !self.is_finished() {
             match current::goroutine() {

@@ -10,7 +10,7 @@ use crate::sched::p::P;
 use crate::sched::refs::{GRef, PRef};
 use crate::sched::{deadlock, keeper, locked, netpoll, preempt, steal, stw, timers};
 use crate::sys::clock::monotonic_ns;
-use crate::trace::marks::{Found, Leave};
+use crate::trace::marks::{Found, Leave, Waker};
 
 /// Every so many turns of a P the global queue comes first (Go's `schedule`: 61).
 pub(crate) const GLOBAL_QUEUE_TICK: u32 = 61;
@@ -40,6 +40,25 @@ pub(crate) fn next_here(m: &M, leaving: GRef, how: Leave) -> Option<GRef> {
     m.set_current(None);
     settle_unless_exit(m, how);
     None
+}
+
+/// Makes `next`, which waits and which the caller has taken out of what it waited for, the one that runs on `m`
+/// after `leaving`, as if it were made ready and came first by that. False, and nothing is done, when the scheduler
+/// has to think.
+#[inline(always)]
+pub(crate) fn go_on_with(m: &M, leaving: GRef, how: Leave, next: GRef) -> bool {
+    let p = m.held_p();
+    if needs_thought(m, &p) || next.locked_to().is_some() {
+        return false;
+    }
+    m.tracer.ready(m, next, Waker::Goroutine);
+    next.wait.end();
+    transition!(next, Waiting => Runnable);
+    m.tracer.settle();
+    m.tracer.switch(m, leaving, how, next, Found::Runnext);
+    start_here(m, &p, next, true);
+    settle_unless_exit(m, how);
+    true
 }
 
 /// The change that was recorded is made; an exit is complete only when the stack has been left.

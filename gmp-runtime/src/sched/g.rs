@@ -405,6 +405,7 @@ impl G {
     }
 
     /// Locks it to an M, or to none.
+    #[inline]
     pub(crate) fn lock_to(&self, m: Option<MRef>) {
         // ordering: Relaxed, as in `m`.
         self.locked_to.store(

@@ -22,6 +22,7 @@ impl GList {
     }
 
     /// How many there are.
+    #[inline]
     pub(crate) fn len(&self) -> u32 {
         self.len.get() as u32
     }
@@ -41,6 +42,7 @@ impl GList {
     }
 
     /// Puts `g` last.
+    #[inline]
     pub(crate) fn push_back(&mut self, g: GRef) {
         g.link.set(None);
         match self.tail {
@@ -52,6 +54,7 @@ impl GList {
     }
 
     /// Puts `g` first.
+    #[inline]
     pub(crate) fn push_front(&mut self, g: GRef) {
         g.link.set(self.head);
         self.head = Some(g);
@@ -62,6 +65,7 @@ impl GList {
     }
 
     /// Takes the first one.
+    #[inline]
     pub(crate) fn pop_front(&mut self) -> Option<GRef> {
         let g = self.head?;
         self.head = g.link.get();

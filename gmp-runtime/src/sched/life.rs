@@ -17,6 +17,11 @@
 //! Who of `LEFT` and `RELEASED` comes second puts the goroutine into a pool. The result is dropped by
 //! the handle if it is there, and else by the goroutine itself: never by the scheduler, because its
 //! destructor is the program's code.
+//!
+//! A goroutine that ends while another one waits for it in `join` switches straight to that one, which sets `ENDED`
+//! and `LEFT` on its behalf before it goes on. Nobody else can touch the word then, because the handle is with
+//! the one that waits, so this takes no locked instruction. Nor does giving up a handle on a goroutine that sees
+//! `LEFT`.
 
 use std::panic::{self, AssertUnwindSafe, Location};
 use std::thread;
@@ -26,6 +31,7 @@ use crate::prim::atomic::{AtomicU32, Ordering};
 use crate::sched::critical;
 use crate::sched::current;
 use crate::sched::g::{G, PAYLOAD_WORDS, Routine, Wait, WaitReason, transition};
+use crate::sched::locked;
 use crate::sched::m::{M, PostSwitch};
 use crate::sched::p::P;
 use crate::sched::park::{self, Cancelled};
@@ -57,13 +63,37 @@ fn say_ended(join: &AtomicU32) -> Option<u32> {
     (before & RELEASED == 0).then_some(before)
 }
 
-/// The M has left the goroutine, which has ended: whether that was the last thing to happen to it.
+/// Whether a goroutine waits for the end of this one, whose result is there and not announced.
+#[inline(always)]
+fn is_awaited(join: &AtomicU32) -> bool {
+    // ordering: Acquire; pairs with the AcqRel in `say_awaited`: the joiner is set.
+    join.load(Ordering::Acquire) & (ENDED | AWAITED) == AWAITED
+}
+
+/// The M has left the goroutine, which has ended: whether that was the last thing to happen to it. If its
+/// joiner is about to run on this M without having been told, the end is said, too.
 #[inline(always)]
 fn say_left(join: &AtomicU32) -> bool {
     // ordering: Acquire; pairs with the AcqRel in `say_released_after_end`: the handle is done with the payload.
-    join.load(Ordering::Acquire) & RELEASED != 0
-        // ordering: AcqRel; pairs with the one in `say_released_after_end`: who comes second frees.
-        || join.fetch_or(LEFT, Ordering::AcqRel) & RELEASED != 0
+    let seen = join.load(Ordering::Acquire);
+    if seen & RELEASED != 0 {
+        return true;
+    }
+    if seen & (ENDED | AWAITED) == AWAITED {
+        // ordering: Release; pairs with the Acquire loads of handles. A store is enough: the only handle is with the
+        // joiner, which does not run yet.
+        join.store(ENDED | LEFT, Ordering::Release);
+        return false;
+    }
+    // ordering: AcqRel; pairs with the one in `say_released_after_end`: who comes second frees.
+    join.fetch_or(LEFT, Ordering::AcqRel) & RELEASED != 0
+}
+
+/// Whether the goroutine's M has left it, so that all that is left of it is its handle's.
+#[inline(always)]
+fn is_left(join: &AtomicU32) -> bool {
+    // ordering: Acquire; pairs with the writes in `say_left`: the M is done with it.
+    join.load(Ordering::Acquire) & LEFT != 0
 }
 
 /// A goroutine, which is set as joiner, waits for the end: true if that has come, and nobody will wake it.
@@ -335,9 +365,12 @@ fn drop_values(g: GRef) {
     unsafe { *g.locals.get() = None };
 }
 
-/// Says that the result is there.
+/// Says that the result is there, unless a goroutine waits for it already: [`park::exit`] sees to that.
 #[inline(always)]
 fn end(g: GRef, routine: &Routine) {
+    if is_awaited(&g.join) {
+        return;
+    }
     match say_ended(&g.join) {
         None => drop_own_result(g, routine),
         Some(before) if before & (AWAITED | WATCHED) != 0 => wake_joiner(g, before),
@@ -367,8 +400,29 @@ fn wake_joiner(g: GRef, before: u32) {
     }
 }
 
+/// The goroutine that waits for the end of `g`, which ends and has not said so.
+#[inline(always)]
+pub(crate) fn take_unwoken_joiner(g: GRef) -> Option<GRef> {
+    if is_awaited(&g.join) {
+        g.joiner.take()
+    } else {
+        None
+    }
+}
+
+/// Says that `g`, which runs on `m`, has ended, and makes `joiner` ready, which was [taken](take_unwoken_joiner).
+#[cold]
+#[inline(never)]
+pub(crate) fn wake_unwoken(m: &M, g: GRef, joiner: GRef) {
+    if say_ended(&g.join).is_some() {
+        park::ready(m, joiner, Waker::Goroutine);
+    }
+}
+
 /// The post-switch action of an end: the stack is free, and so is the goroutine if its handle is gone.
+#[inline(never)]
 pub(crate) fn free_after_exit(m: &M, g: GRef) {
+    locked::ends(m, g);
     let p = m.held_p();
     if let Some(stack) = g.stack.take() {
         g.context.forget();
@@ -386,6 +440,7 @@ pub(crate) fn free_after_exit(m: &M, g: GRef) {
 }
 
 /// Makes a dead goroutine an idle one.
+#[inline(always)]
 fn recycle(g: GRef) {
     g.routine.set(None);
     g.lock_to(None);
@@ -399,6 +454,7 @@ fn recycle(g: GRef) {
 }
 
 /// The post-switch action of a goroutine that waits for the end of another one.
+#[inline(always)]
 pub(crate) fn await_end(m: &M, waiting: GRef, awaited: GRef) {
     awaited.joiner.set(Some(waiting));
     if say_awaited(&awaited.join) {
@@ -487,6 +543,7 @@ pub(crate) fn has_ended(g: GRef) -> bool {
 }
 
 /// Waits on the goroutine `me` until `g` has ended. For its handle.
+#[inline(always)]
 pub(crate) fn wait_for_end(me: GRef, g: GRef, site: &'static Location<'static>) {
     let wait = Wait {
         reason: WaitReason::Join,
@@ -531,21 +588,30 @@ pub(crate) unsafe fn release<T>(g: GRef) {
 }
 
 /// Drops the claim to the result of a goroutine that has ended, whose result is gone.
+#[inline(always)]
 fn release_ended(g: GRef) {
     let me = current::goroutine();
     let _section = critical::enter_if(me);
-    let me = me.filter(|me| std::ptr::eq(me.sched, g.sched));
-    let _visit = me.is_none().then(|| Visit::new(g.sched));
-    if !say_released_after_end(&g.join) {
-        return;
-    }
-    recycle(g);
     match me {
-        Some(me) => {
-            let m = current::m_of(me);
-            m.sched.put_free(&m.held_p(), g);
+        Some(me) if std::ptr::eq(me.sched, g.sched) => {
+            if is_left(&g.join) || say_released_after_end(&g.join) {
+                recycle(g);
+                let m = current::m_of(me);
+                m.sched.put_free(&m.held_p(), g);
+            }
         }
-        None => g.sched.put_free_from_outside(g),
+        _ => release_from_outside(g),
+    }
+}
+
+/// [`release_ended`] from outside the scheduler, whose end waits for the visit if it sees the word released.
+#[cold]
+#[inline(never)]
+fn release_from_outside(g: GRef) {
+    let _visit = Visit::new(g.sched);
+    if say_released_after_end(&g.join) {
+        recycle(g);
+        g.sched.put_free_from_outside(g);
     }
 }
 

@@ -61,12 +61,24 @@ impl World {
         self.recycled.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The goroutine's side: `end`, then `free_after_exit`.
-    fn goroutine(&self) {
+    /// The goroutine's side: `end`, then `free_after_exit`. `straight`: a joiner that waits is switched to.
+    fn goroutine(&self, straight: bool) {
         self.result.with_mut(|result| {
             // SAFETY: nobody has seen the end yet.
             unsafe { *result = 7 }
         });
+        if is_awaited(&self.join) {
+            if straight {
+                assert!(!say_left(&self.join), "the handle is with the joiner");
+            } else {
+                say_ended(&self.join).expect("nobody can release it");
+            }
+            self.make_ready();
+            if !straight && say_left(&self.join) {
+                self.recycle();
+            }
+            return;
+        }
         match say_ended(&self.join) {
             None => self.take_result(),
             Some(before) => {
@@ -75,16 +87,20 @@ impl World {
                     self.futex.1.notify_all();
                 }
                 if before & AWAITED != 0 {
-                    // ordering: AcqRel: whoever makes it ready hands it over, as a run queue does.
-                    let waited = self.waits.swap(false, Ordering::AcqRel);
-                    assert!(waited, "made ready twice, or before it waits");
-                    self.ready.notify();
+                    self.make_ready();
                 }
             }
         }
         if say_left(&self.join) {
             self.recycle();
         }
+    }
+
+    fn make_ready(&self) {
+        // ordering: AcqRel: whoever makes it ready hands it over, as a run queue does.
+        let waited = self.waits.swap(false, Ordering::AcqRel);
+        assert!(waited, "made ready twice, or before it waits");
+        self.ready.notify();
     }
 
     /// A handle that is dropped; whether the goroutine had ended.
@@ -114,11 +130,20 @@ impl World {
                 drop(self.futex.1.wait(kernel).unwrap());
             }
         }
-        self.take_and_release();
+        self.take_and_release_from_outside();
         waited
     }
 
+    /// As `release_ended`, on a goroutine.
     fn take_and_release(&self) {
+        self.take_result();
+        if is_left(&self.join) || say_released_after_end(&self.join) {
+            self.recycle();
+        }
+    }
+
+    /// As `release_from_outside`.
+    fn take_and_release_from_outside(&self) {
         self.take_result();
         if say_released_after_end(&self.join) {
             self.recycle();
@@ -159,14 +184,14 @@ impl World {
 }
 
 /// Runs a goroutine beside `handle`, which says whether the kind of execution is the rarer one: both must come.
-fn check(handle: impl Fn(&World) -> bool + Send + Sync + 'static) {
+fn check(straight: bool, handle: impl Fn(&World) -> bool + Send + Sync + 'static) {
     let seen = std::sync::Arc::new([Count::new(0), Count::new(0)]);
     let noted = seen.clone();
     loom::model(move || {
         let world = Arc::new(World::new());
         let goroutine = {
             let world = Arc::clone(&world);
-            thread::spawn(move || world.goroutine())
+            thread::spawn(move || world.goroutine(straight))
         };
         noted[usize::from(handle(&world))].fetch_add(1, SeqCst);
         goroutine.join().unwrap();
@@ -180,17 +205,23 @@ fn check(handle: impl Fn(&World) -> bool + Send + Sync + 'static) {
 /// Before the goroutine has ended, and after it.
 #[test]
 fn loom_join_word_dropped_handle() {
-    check(World::release);
+    check(false, World::release);
 }
 
 /// With and without waiting.
 #[test]
 fn loom_join_word_joined_by_a_goroutine() {
-    check(World::join);
+    check(false, World::join);
+}
+
+/// With and without waiting; the goroutine switches straight to a joiner that it sees.
+#[test]
+fn loom_join_word_switched_straight_to_its_joiner() {
+    check(true, World::join);
 }
 
 /// With and without waiting.
 #[test]
 fn loom_join_word_joined_by_a_thread() {
-    check(World::join_on_thread);
+    check(false, World::join_on_thread);
 }

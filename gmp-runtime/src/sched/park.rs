@@ -12,6 +12,7 @@ use crate::sched::critical;
 use crate::sched::current;
 use crate::sched::find;
 use crate::sched::g::{AtEnd, Wait, transition};
+use crate::sched::life;
 use crate::sched::locked;
 use crate::sched::m::{M, PostSwitch};
 use crate::sched::refs::{GRef, MRef};
@@ -214,12 +215,23 @@ pub(crate) fn leave(g: GRef, m: MRef, post: PostSwitch, how: Leave) {
     complete_switch(current::m_of(g));
 }
 
-/// Ends the goroutine `g`: it never runs again.
+/// Ends the goroutine `g`: it never runs again. Whoever waits for that goes on at once.
+#[inline(always)]
 pub(crate) fn exit(g: GRef, how: ExitHow) -> ! {
     let m = current::m_of(g);
     m.post.set(PostSwitch::Free(g));
-    match find::next_here(&m, g, Leave::Exit(how)) {
-        // SAFETY: as in `leave`; the stack is given back by the post-switch action, after this.
+    let how = Leave::Exit(how);
+    let joiner = life::take_unwoken_joiner(g);
+    if let Some(joiner) = joiner {
+        if find::go_on_with(&m, g, how, joiner) {
+            // SAFETY: as in `leave`: `joiner` waits, for `g` alone. The stack is given back by the post-switch
+            // action, after this.
+            unsafe { switch::leave(&g.context, &joiner.context) }
+        }
+        life::wake_unwoken(&m, g, joiner);
+    }
+    match find::next_here(&m, g, how) {
+        // SAFETY: as in `leave`, and above.
         Some(next) => unsafe { switch::leave(&g.context, &next.context) },
         // SAFETY: as above.
         None => unsafe { switch::leave_to_scheduler(&g.context, &m.context) },
@@ -237,6 +249,8 @@ pub(crate) fn complete_switch(m: MRef) {
         PostSwitch::Requeue(g) => requeue(&m, *g),
         // SAFETY: the goroutine that was left took the lock on this thread and handed it over.
         PostSwitch::Unlock(lock) => unsafe { (**lock).unlock() },
+        PostSwitch::Free(g) => life::free_after_exit(&m, *g),
+        PostSwitch::AwaitEnd(waiting, awaited) => life::await_end(&m, *waiting, *awaited),
         rare => complete_rare(&m, *rare),
     }
 }
@@ -251,23 +265,20 @@ fn complete_rare(m: &M, post: PostSwitch) {
                 ready(m, g, Waker::Goroutine);
             }
         }
-        PostSwitch::AwaitEnd(waiting, awaited) => {
-            crate::sched::life::await_end(m, waiting, awaited);
-        }
         PostSwitch::WithoutP(g) => crate::sched::syscall::wait_for_p(m.sched, g),
         PostSwitch::Preempted(g) => {
             m.sched.put_global(g);
             m.sched.wake_p_if_needed();
         }
-        PostSwitch::Free(g) => {
-            locked::ends(m, g);
-            crate::sched::life::free_after_exit(m, g);
-        }
         PostSwitch::Cancel => {
             m.post.set(PostSwitch::Nothing);
             std::panic::resume_unwind(Box::new(Cancelled))
         }
-        PostSwitch::Nothing | PostSwitch::Requeue(_) | PostSwitch::Unlock(_) => {}
+        PostSwitch::Nothing
+        | PostSwitch::Requeue(_)
+        | PostSwitch::Unlock(_)
+        | PostSwitch::Free(_)
+        | PostSwitch::AwaitEnd(..) => {}
     }
 }
 
