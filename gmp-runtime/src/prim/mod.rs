@@ -90,6 +90,19 @@ pub(crate) mod hint {
     pub(crate) use loom::hint::spin_loop;
     #[cfg(not(loom))]
     pub(crate) use std::hint::spin_loop;
+
+    /// Brings the cache line at `address` near, which is about to be used. Nothing is read: any address will do.
+    #[inline(always)]
+    pub(crate) fn prefetch<T>(address: *const T) {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a hint, which does not fault.
+        unsafe {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            _mm_prefetch::<_MM_HINT_T0>(address.cast());
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = address;
+    }
 }
 
 /// Sleep in place of spinning: in a model two that spin could take turns for ever.

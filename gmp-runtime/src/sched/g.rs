@@ -276,6 +276,8 @@ pub(crate) struct G {
     pub(crate) stack: Cell<Option<Stack>>,
     /// For `park` and `unpark`.
     pub(crate) permit: AtomicU32,
+    /// How many times it was locked and not unlocked. Its own.
+    pub(crate) locks: Cell<u32>,
     /// The M that it is locked to: it runs on no other one. Written by itself, read by its owner and dumps.
     locked_to: AtomicPtr<M>,
     /// Written by the owner.
@@ -290,12 +292,6 @@ pub(crate) struct G {
     pub(crate) wait: ShownWait,
     /// Since when it has been runnable, if that is measured; else 0. Owner's.
     pub(crate) runnable_since: Cell<u64>,
-    /// Whether it has begun to run. Owner's.
-    pub(crate) started: Cell<bool>,
-    /// What becomes of it if it is suspended when the scheduler ends. Written whenever it leaves its M.
-    pub(crate) at_end: Cell<AtEnd>,
-    /// How many times it was locked and not unlocked. Its own.
-    pub(crate) locks: Cell<u32>,
     /// Values of goroutine-locals, if there are any. The goroutine's own.
     pub(crate) locals: UnsafeCell<Option<Box<Locals>>>,
     /// Where it was made. Written by the owner.
@@ -304,6 +300,12 @@ pub(crate) struct G {
     pub(crate) creator: ShownNumber,
     /// The scheduler that it belongs to; set when its memory is first used.
     pub(crate) sched: &'static Sched,
+    /// One that comes some places after it in the list that it is in, whose memory is fetched early. Owner's.
+    pub(crate) ahead: Cell<Option<GRef>>,
+    /// Whether it has begun to run. Owner's.
+    pub(crate) started: Cell<bool>,
+    /// What becomes of it if it is suspended when the scheduler ends. Written whenever it leaves its M.
+    pub(crate) at_end: Cell<AtEnd>,
     /// What the tracer remembers of it.
     pub(crate) traced: crate::trace::marks::GoroutineTrace,
 }
@@ -318,6 +320,7 @@ impl G {
             m: AtomicPtr::new(std::ptr::null_mut()),
             mark: Mark::new(),
             link: Cell::new(None),
+            ahead: Cell::new(None),
             stack: Cell::new(None),
             locked_to: AtomicPtr::new(std::ptr::null_mut()),
             locks: Cell::new(0),

@@ -6,7 +6,7 @@ use crate::lock::{Rank, SpinLock};
 use crate::prim::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use crate::sched::fuzz;
 use crate::sched::g::G;
-use crate::sched::inject::GList;
+use crate::sched::inject::GStack;
 use crate::sched::m::M;
 use crate::sched::refs::{GRef, MRef, PRef};
 use crate::sched::runq::{Owner, RunQueue};
@@ -66,7 +66,7 @@ pub(crate) struct P {
     /// The state of the generator of random numbers.
     random: Cell<u64>,
     /// Free goroutines.
-    pub(crate) free: UnsafeCell<GList>,
+    pub(crate) free: UnsafeCell<GStack>,
     /// Free stacks.
     pub(crate) stacks: UnsafeCell<StackCache>,
     /// The next one in the list of idle Ps, or of Ps that wait for an M. Under the scheduler's lock.
@@ -107,7 +107,7 @@ impl P {
                     .wrapping_add(fuzz::seed().wrapping_mul(0x2545_f491_4f6c_dd1d))
                     .max(1),
             ),
-            free: UnsafeCell::new(GList::new()),
+            free: UnsafeCell::new(GStack::new()),
             stacks: UnsafeCell::new(StackCache::new(stack_class)),
             link: Cell::new(None),
             awaits_spinning: Cell::new(false),
@@ -219,7 +219,7 @@ impl P {
     /// How many free goroutines it has.
     pub(crate) fn free_count(&self) -> u32 {
         // SAFETY: the length may be read at any time, and nothing else is.
-        unsafe { GList::len_at(self.free.get()) }
+        unsafe { GStack::len_at(self.free.get()) }
     }
 
     /// The M that holds it.

@@ -216,7 +216,6 @@ pub(crate) fn leave(g: GRef, m: MRef, post: PostSwitch, how: Leave) {
 }
 
 /// Ends the goroutine `g`: it never runs again. Whoever waits for that goes on at once.
-#[inline(always)]
 pub(crate) fn exit(g: GRef, how: ExitHow) -> ! {
     let m = current::m_of(g);
     m.post.set(PostSwitch::Free(g));

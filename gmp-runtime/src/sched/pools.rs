@@ -2,7 +2,7 @@
 
 use crate::prim::atomic::Ordering;
 use crate::sched::Sched;
-use crate::sched::inject::GList;
+use crate::sched::inject::GStack;
 use crate::sched::p::P;
 use crate::sched::refs::GRef;
 
@@ -18,7 +18,7 @@ impl Sched {
     #[inline(always)]
     pub(crate) fn take_free(&'static self, p: &P) -> Option<GRef> {
         // SAFETY: the M that holds a P is the only one to touch its free list.
-        match unsafe { (*p.free.get()).pop_front() } {
+        match unsafe { (*p.free.get()).pop() } {
             Some(g) => Some(g),
             None => self.refill_free(p),
         }
@@ -34,12 +34,12 @@ impl Sched {
             let Some(g) = shared.free.pop_front() else {
                 break;
             };
-            free.push_back(g);
+            free.push(g);
         }
         if free.len() == 0 {
             return self.table.allocate(self);
         }
-        free.pop_front()
+        free.pop()
     }
 
     /// Gives back `g`, which is idle, to the pool of `p`.
@@ -47,7 +47,7 @@ impl Sched {
     pub(crate) fn put_free(&self, p: &P, g: GRef) {
         // SAFETY: as in `take_free`.
         let free = unsafe { &mut *p.free.get() };
-        free.push_front(g);
+        free.push(g);
         if free.len() > FREE_GOROUTINES_KEPT {
             self.spill_free(free);
         }
@@ -55,10 +55,10 @@ impl Sched {
 
     #[cold]
     #[inline(never)]
-    fn spill_free(&self, free: &mut GList) {
+    fn spill_free(&self, free: &mut GStack) {
         let mut shared = self.shared.lock();
         while free.len() > FREE_GOROUTINES_MOVED {
-            let Some(g) = free.pop_front() else { break };
+            let Some(g) = free.pop() else { break };
             shared.free.push_back(g);
         }
     }

@@ -243,7 +243,7 @@ impl Sched {
                 self.take_queue(&mut shared, &p);
                 // SAFETY: the caller holds the P.
                 let free = unsafe { &mut *p.free.get() };
-                while let Some(g) = free.pop_front() {
+                while let Some(g) = free.pop() {
                     shared.free.push_back(g);
                 }
                 p.live.set(false);

@@ -11,6 +11,9 @@ use crate::sys::memory::Reservation;
 /// How many goroutines a scheduler can hold at one time.
 pub(crate) const MAX_GOROUTINES: usize = 16 << 20;
 
+/// How many bytes of goroutines come into memory at once.
+const POPULATED: usize = 64 << 10;
+
 /// Every goroutine that a scheduler has ever made.
 #[derive(Debug)]
 pub(crate) struct GTable {
@@ -60,6 +63,9 @@ impl GTable {
         let index = self.used.load(Ordering::Relaxed) as usize;
         if index == MAX_GOROUTINES {
             return None;
+        }
+        if (index * size_of::<G>()).is_multiple_of(POPULATED) {
+            self.memory.populate(index * size_of::<G>(), POPULATED);
         }
         let entry = self.entry(index);
         // SAFETY: the entry is inside the reservation, aligned, and nobody has it yet.

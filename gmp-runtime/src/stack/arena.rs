@@ -10,6 +10,7 @@ use super::StackError;
 use super::guard;
 use crate::prim::process_wide::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use crate::sys::memory::{self, Reservation};
+use std::num::NonZeroU8;
 use std::ptr::{NonNull, null_mut};
 use std::sync::OnceLock;
 
@@ -65,7 +66,8 @@ struct Mappings {
 /// given back to it; dropping one loses the stack until the process ends.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Stack {
-    pub(super) class: u8,
+    /// One more than the class, so that no stack and a stack take the same room.
+    class_and_one: NonZeroU8,
     pub(super) index: u32,
 }
 
@@ -207,10 +209,10 @@ pub(super) fn link_of(class: u8, index: u32) -> &'static AtomicU32 {
 /// own it.
 pub(crate) fn stack_at(address: usize) -> Option<Stack> {
     let (class, index) = locate(address)?;
-    Some(Stack {
-        class: u8::try_from(class).ok()?,
-        index: u32::try_from(index).ok()?,
-    })
+    Some(Stack::new(
+        u8::try_from(class).ok()?,
+        u32::try_from(index).ok()?,
+    ))
 }
 
 /// The smallest size class whose stride is at least `size` bytes, and of which the guard takes no more
@@ -233,27 +235,35 @@ pub(super) fn capacity(class: u8) -> u32 {
 }
 
 impl Stack {
+    #[inline(always)]
+    pub(super) fn new(class: u8, index: u32) -> Stack {
+        Stack {
+            class_and_one: NonZeroU8::MIN.saturating_add(class),
+            index,
+        }
+    }
+
     /// The lowest address of the stack's piece: where its guard starts.
     #[inline]
     fn low(&self) -> usize {
         // ordering: Relaxed; as in `entry`.
         let part_shift = ARENA.part_shift.load(Ordering::Relaxed);
         ARENA.base.load(Ordering::Relaxed)
-            + (usize::from(self.class) << part_shift)
-            + self.index as usize * stride(self.class)
+            + (usize::from(self.class()) << part_shift)
+            + self.index as usize * stride(self.class())
     }
 
     /// Where the stack pointer starts: a multiple of 64, and different enough for neighbours that their
     /// first frames do not compete for the same cache sets.
     #[inline]
     pub(crate) fn top(&self) -> usize {
-        self.low() + stride(self.class) - (self.index as usize & 31) * 64
+        self.low() + stride(self.class()) - (self.index as usize & 31) * 64
     }
 
     /// The lowest address that may be used: the end of the guard.
     #[inline]
     pub(crate) fn limit(&self) -> usize {
-        self.low() + guard::size(self.class)
+        self.low() + guard::size(self.class())
     }
 
     /// Usable bytes.
@@ -265,13 +275,13 @@ impl Stack {
     /// The size class.
     #[inline]
     pub(crate) fn class(&self) -> u8 {
-        self.class
+        self.class_and_one.get() - 1
     }
 
     /// Which goroutine runs here: what [`slot_of`] finds for an address of this stack.
     #[inline]
     pub(crate) fn slot(&self) -> &'static AtomicPtr<()> {
-        slot_at(usize::from(self.class), self.index as usize)
+        slot_at(usize::from(self.class()), self.index as usize)
     }
 
     /// Whether `address` is inside the guard.
@@ -291,11 +301,11 @@ impl Stack {
 
     /// All pages but the guard's: their first address and bytes.
     pub(super) fn all_pages(&self) -> (NonNull<u8>, usize) {
-        let guard = guard::size(self.class);
+        let guard = guard::size(self.class());
         let start = self.guard_start().as_ptr().wrapping_add(guard);
         // As in `guard_start`.
         let start = NonNull::new(start).unwrap_or(NonNull::dangling());
-        (start, stride(self.class) - guard)
+        (start, stride(self.class()) - guard)
     }
 
     /// Where the guard starts.
@@ -309,8 +319,8 @@ impl Stack {
     /// groups, since that is a system call.
     pub(super) fn enter_dumps(&self) {
         if self.index.is_multiple_of(DUMP_GROUP) {
-            let group = (capacity(self.class) - self.index).min(DUMP_GROUP) as usize;
-            memory::include_in_dumps(self.guard_start(), group * stride(self.class));
+            let group = (capacity(self.class()) - self.index).min(DUMP_GROUP) as usize;
+            memory::include_in_dumps(self.guard_start(), group * stride(self.class()));
         }
     }
 }
@@ -335,7 +345,7 @@ mod tests {
         let mut checked = 0;
         for class in 0..CLASSES as u8 {
             for index in [0, 1, 31, 32, capacity(class) - 1] {
-                let stack = Stack { class, index };
+                let stack = Stack::new(class, index);
                 let (low, end) = (stack.low(), stack.low() + stride(class));
                 for address in [low, stack.limit(), stack.top() - 1, end - 1] {
                     assert!(std::ptr::eq(slot_of(address).unwrap(), stack.slot()));
@@ -355,7 +365,7 @@ mod tests {
         let mut slots = std::collections::HashSet::new();
         for class in 0..CLASSES as u8 {
             for index in [0, 1, 2, capacity(class) - 1] {
-                slots.insert(Stack { class, index }.slot() as *const _ as usize);
+                slots.insert(Stack::new(class, index).slot() as *const _ as usize);
                 slots.insert(link_of(class, index) as *const _ as usize);
             }
         }
@@ -367,7 +377,7 @@ mod tests {
         reserve().unwrap();
         let tops: std::collections::HashSet<usize> = (0..64)
             .map(|index| {
-                let stack = Stack { class: 2, index };
+                let stack = Stack::new(2, index);
                 assert_eq!(stack.top() % 16, 0);
                 assert!(stack.size() >= stride(2) - guard::size(2) - 31 * 64);
                 stack.top() % 4096
@@ -386,7 +396,7 @@ mod tests {
         );
         assert!(slot_of(0).is_none());
         assert!(slot_of(usize::MAX).is_none());
-        let base = Stack { class: 0, index: 0 }.low();
+        let base = Stack::new(0, 0).low();
         assert!(slot_of(base - 1).is_none());
     }
 

@@ -112,7 +112,7 @@ impl StackPool {
 
     /// Takes back a stack that nothing runs on and nothing points into.
     pub(crate) fn put(&self, stack: Stack) {
-        self.classes[usize::from(stack.class)].lock().put(stack);
+        self.classes[usize::from(stack.class())].lock().put(stack);
     }
 
     /// How many stacks of one class are free and may have memory.
@@ -167,10 +167,7 @@ impl ClassPool {
         };
         self.counts.reused += 1;
         self.counts.in_use += 1;
-        Some(Stack {
-            class: self.class,
-            index,
-        })
+        Some(Stack::new(self.class, index))
     }
 
     /// A stack that still needs its guard.
@@ -190,10 +187,7 @@ impl ClassPool {
         };
         self.counts.fresh += 1;
         self.counts.in_use += 1;
-        Ok(Stack {
-            class: self.class,
-            index,
-        })
+        Ok(Stack::new(self.class, index))
     }
 
     fn put_unguarded(&mut self, stack: Stack) {
@@ -203,7 +197,7 @@ impl ClassPool {
     }
 
     fn put(&mut self, stack: Stack) {
-        debug_assert_eq!(stack.class, self.class);
+        debug_assert_eq!(stack.class(), self.class);
         self.counts.in_use -= 1;
         self.free_count += 1;
         push(self.class, &mut self.free, stack.index);
@@ -260,17 +254,14 @@ impl StackCache {
         }
         self.len -= 1;
         self.hits += 1;
-        Ok(Stack {
-            class: self.class,
-            index: self.indices[self.len],
-        })
+        Ok(Stack::new(self.class, self.indices[self.len]))
     }
 
     /// Takes back a stack that nothing runs on and nothing points into. A full cache gives 32 to the pool
     /// first; a stack of another class goes straight there.
     #[inline]
     pub(crate) fn put(&mut self, pool: &StackPool, stack: Stack) {
-        if stack.class != self.class {
+        if stack.class() != self.class {
             return pool.put(stack);
         }
         if self.len == CACHED {
@@ -330,10 +321,7 @@ impl StackCache {
         // The pool's most recent stack was taken first: give that one, and keep the order of the rest.
         self.indices[..self.len].reverse();
         self.len -= 1;
-        Ok(Stack {
-            class: self.class,
-            index: self.indices[self.len],
-        })
+        Ok(Stack::new(self.class, self.indices[self.len]))
     }
 
     /// Gives the `count` stacks that were put first to the pool: they are the coldest.
@@ -342,10 +330,7 @@ impl StackCache {
     fn spill(&mut self, pool: &StackPool, count: usize) {
         let mut class = pool.classes[usize::from(self.class)].lock();
         for &index in &self.indices[..count] {
-            class.put(Stack {
-                class: self.class,
-                index,
-            });
+            class.put(Stack::new(self.class, index));
         }
         drop(class);
         self.indices.copy_within(count..self.len, 0);

@@ -87,7 +87,7 @@ impl Releaser {
             let most = left.min(STACKS_AT_ONCE);
             let taken = pool.take_to_trim(class, &mut batch[..most]);
             for &index in &batch[..taken] {
-                released.add(self.empty(&Stack { class, index }));
+                released.add(self.empty(&Stack::new(class, index)));
             }
             pool.put_trimmed(class, &batch[..taken]);
             left = if taken < most { 0 } else { left - taken };
@@ -117,7 +117,7 @@ impl Releaser {
             let mut index = 0;
             while index < made {
                 let count = (made - index).min(at_once);
-                let start = Stack { class, index }.guard_start();
+                let start = Stack::new(class, index).guard_start();
                 let len = count as usize * arena::stride(class);
                 if memory::resident_pages(start, len, &mut self.pages).is_some() {
                     let stacks = self.pages.chunks(pages_each).take(count as usize);

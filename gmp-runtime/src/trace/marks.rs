@@ -35,7 +35,7 @@ pub(super) mod noted {
     use crate::prim::atomic::{AtomicU32, Ordering};
 
     /// No M wrote the last record of a goroutine.
-    pub(crate) const NOBODY: u64 = u64::MAX;
+    const NOBODY: u32 = u32::MAX;
 
     /// What the tracer remembers of a goroutine: its owner's, but for the generation.
     #[derive(Debug, Default)]
@@ -45,7 +45,7 @@ pub(super) mod noted {
         /// The number of its last start or ready in that generation.
         pub(crate) sequence: Cell<u32>,
         /// The M that wrote that record.
-        pub(crate) writer: Cell<u64>,
+        writer: Cell<u32>,
     }
 
     impl GoroutineTrace {
@@ -65,9 +65,25 @@ pub(super) mod noted {
             self.generation.store(generation, Ordering::Relaxed);
         }
 
-        /// The number of the next start or ready, which `m` writes.
+        /// It was made by the M with this number, of which the lower half is enough to tell it from the next one.
+        #[inline(always)]
+        pub(crate) fn made_by(&self, m: u64) {
+            self.writer.set(m as u32);
+        }
+
+        /// The number of the next start or ready, which the M with this number writes.
         #[inline(always)]
         pub(crate) fn next(&self, m: u64) -> Seq {
+            self.next_by(m as u32)
+        }
+
+        /// As [`GoroutineTrace::next`], for a thread that is no M.
+        pub(crate) fn next_from_outside(&self) -> Seq {
+            self.next_by(NOBODY - 1)
+        }
+
+        #[inline(always)]
+        fn next_by(&self, m: u32) -> Seq {
             let sequence = self.sequence.get() + 1;
             self.sequence.set(sequence);
             if self.writer.replace(m) == m {

@@ -453,7 +453,7 @@ events! {
     /// `g` was made.
     create(g: GRef) = |section, m| {
         g.traced.touch(section.generation);
-        g.traced.writer.set(m.id);
+        g.traced.made_by(m.id);
         let site = match g.created_at.get() {
             Some(location) => section.site(location, g.routine.get()),
             None => 0,

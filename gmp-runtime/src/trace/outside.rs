@@ -5,7 +5,6 @@
 use gmp_trace::event::{GState as Traced, PState, RetakeReason};
 use gmp_trace::write::Encoder;
 
-use super::marks::noted::NOBODY;
 use super::marks::{PreemptReason, Waker};
 use super::state::{State, Writer};
 use crate::sched::Sched;
@@ -58,7 +57,7 @@ pub(crate) fn ready_from_outside(sched: &Sched, g: GRef, by: Waker, change: impl
         if let Some(recording) = recording {
             recording.write(|state, writer, now, generation| {
                 state.touch(writer, now, generation, &g, Traced::Waiting, None);
-                let seq = g.traced.next(NOBODY - 1);
+                let seq = g.traced.next_from_outside();
                 writer.write(1, |e, c| e.ready(c, now, g.id.get(), by, seq));
             });
         }
