@@ -267,10 +267,7 @@ impl Collector {
 
     /// Ms that went to sleep during the cycle took it for somebody who may wake goroutines.
     fn look_for_deadlock(&self) {
-        let asleep = self.sched.is_asleep(&self.sched.shared.lock());
-        if asleep {
-            deadlock::check(self.sched);
-        }
+        deadlock::check_if_asleep(self.sched);
     }
 
     /// Gives back what goroutines that wait do not use.

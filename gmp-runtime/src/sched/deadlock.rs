@@ -4,7 +4,8 @@
 //! a goroutine, no timer waits, no thread is being made. Only a thread that is not the scheduler's could
 //! still wake somebody, so while one lives there is no verdict, unless the builder says that such threads do
 //! not wake goroutines. All of this is read under the scheduler's lock, at one moment, and a goroutine that
-//! runs keeps its M awake: there is no false alarm.
+//! runs keeps its M awake. Threads are counted by the kernel, between two such looks without anybody running: there
+//! is no false alarm.
 //!
 //! The report is Go's: `fatal error: all goroutines are asleep - deadlock!`, every goroutine with what it
 //! waits for and where, exit code 2.
@@ -24,21 +25,22 @@ pub(crate) fn check(sched: &'static Sched) {
     if !sched.threads_wake && !sched.stopping() {
         return report(sched);
     }
+    let since = sched.asleep_since();
     let own = sched.own_threads();
     // More threads than ours: somebody else may wake a goroutine. Where the kernel does not say, the same.
-    if thread_count().is_none_or(|all| all > own) || sched.stopping() {
+    if since.is_none() || thread_count().is_none_or(|all| all > own) || sched.stopping() {
         return;
     }
-    // Counting took a while: somebody may have come and gone.
-    if sched.is_asleep(&sched.shared.lock()) {
+    // Counting took a while. A thread that was on its way out may have woken a goroutine before, which has made another
+    // thread since, and waits for that.
+    if sched.asleep_since() == since {
         report(sched);
     }
 }
 
 /// Called by a thread that is no M and has taken a reason to be awake away.
 pub(crate) fn check_if_asleep(sched: &'static Sched) {
-    let asleep = sched.is_asleep(&sched.shared.lock());
-    if asleep {
+    if sched.asleep_since().is_some() {
         check(sched);
     }
 }

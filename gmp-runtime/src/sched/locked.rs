@@ -88,7 +88,7 @@ fn sleep(m: &M) {
     m.tracer.m_park(m);
     let asleep = {
         let mut shared = sched.shared.lock();
-        shared.waiting_locked += 1;
+        shared.add_waiting_locked();
         sched.is_asleep(&shared)
     };
     if asleep {

@@ -73,6 +73,8 @@ pub(crate) struct Shared {
     /// Ms that wait for the turn of the goroutine that is locked to them. An M that is given its turn before
     /// it waits makes it negative for a moment.
     waiting_locked: i32,
+    /// How many times an M went to sleep.
+    sleeps: u64,
     /// Ps that nobody holds.
     idle_ps: Option<PRef>,
     /// Ps that wait for an M: one that the spawner makes, or one that has nothing else to do.
@@ -122,6 +124,13 @@ impl Shared {
         m.idle_link.set(self.idle_ms);
         self.idle_ms = Some(m);
         self.idle_m_count += 1;
+        self.sleeps += 1;
+    }
+
+    /// Counts an M that waits for the turn of its goroutine.
+    pub(crate) fn add_waiting_locked(&mut self) {
+        self.waiting_locked += 1;
+        self.sleeps += 1;
     }
 
     fn take_idle_m(&mut self) -> Option<MRef> {
@@ -222,6 +231,7 @@ impl Sched {
                     idle_ms: None,
                     idle_m_count: 0,
                     waiting_locked: 0,
+                    sleeps: 0,
                     idle_ps: None,
                     awaiting_ps: None,
                     free: GList::new(),
@@ -414,6 +424,12 @@ impl Sched {
             && !self.collection.is_pending()
             && !self.netpoll.has_waiters()
             && self.procs().all(|p| p.runq.is_empty())
+    }
+
+    /// [`Sched::is_asleep`], and since which sleep of an M: whoever ran meanwhile went to sleep again.
+    pub(crate) fn asleep_since(&self) -> Option<u64> {
+        let shared = self.shared.lock();
+        self.is_asleep(&shared).then_some(shared.sleeps)
     }
 
     /// Threads that this scheduler has made, the one that called `run`, and the process's own.

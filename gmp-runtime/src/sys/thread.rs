@@ -54,9 +54,13 @@ pub(crate) fn available_cpus() -> io::Result<usize> {
     }
 }
 
-/// How many threads the process has; `None` where `/proc` does not say.
+/// How many threads the process has; `None` where `/proc` does not say. The kernel's own count: a list of them
+/// (`/proc/self/task`) may leave one out while others end.
 pub(crate) fn thread_count() -> Option<usize> {
-    Some(std::fs::read_dir("/proc/self/task").ok()?.count())
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    // The second field, a name in parentheses, may have anything in it. This is the twentieth.
+    let (_, fields) = stat.rsplit_once(") ")?;
+    fields.split(' ').nth(17)?.parse().ok()
 }
 
 /// How many [`CountedThread`]s there are.
