@@ -86,7 +86,9 @@
 //! # Migration
 //!
 //! A goroutine goes on on another thread after any call that may park. [`Runtime::run`] is where a program
-//! accepts what that means for thread-locals and guards.
+//! accepts what that means for thread-locals and guards. The rule for a `thread_local!`: each use begins and ends
+//! between two calls that may park (`KEY.with(|value| …)` whose closure calls nothing of this crate), and keeps nothing
+//! of it. What is to follow the goroutine is a [`goroutine_local!`].
 // A model of loom exercises one part of the crate; the ordinary build keeps the whole of it in use.
 #![cfg_attr(loom, allow(dead_code, unused_imports, unused_macros))]
 // Without the tracer nobody reads what the scheduler notes for it.

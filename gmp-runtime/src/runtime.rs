@@ -51,7 +51,10 @@ impl Runtime {
     /// The calling thread becomes M0 and runs goroutines; other threads are made when they are needed.
     /// When `f` has returned, goroutines that are still there are ended: those that wait are unwound,
     /// so that their destructors run, and those that run are waited for until they next call into the
-    /// runtime. Who is waited for longer than a second is named on standard error. (A Go program would end at
+    /// runtime. Who is waited for longer than a second is named on standard error, and so is who cannot be
+    /// ended: a goroutine that waits while it unwinds or again after it has, one with code on its stack that
+    /// nothing may unwind through (C that called back, `extern "C"`), and every one in a program that is built
+    /// with `panic = "abort"`. Such a one stays where it is, with its memory. (A Go program would end at
     /// once; here the caller goes on, and a goroutine that was left in the middle might hold a lock that the
     /// caller needs.)
     ///

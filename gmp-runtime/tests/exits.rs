@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-use common::{Drops, PROCS, run};
-use gmp_runtime::{channel, defer, go, goexit, goroutine_local, yield_now};
+use common::{Drops, PROCS, child, child_case, run, stderr, succeed};
+use gmp_runtime::{channel, defer, go, goexit, goroutine_local, num_goroutine, yield_now};
 
 goroutine_local! {
     static COUNT: Cell<u64> = Cell::new(0);
@@ -131,4 +131,91 @@ fn a_goroutine_local_whose_initializer_uses_it_panics_and_can_be_made_then() {
         assert_eq!(SELFISH.with(|value| *value), 7);
         assert_eq!(SELFISH_TRIES.load(SeqCst), 2, "made once after the panic");
     });
+}
+
+/// Whether it is joined or not: the panic hook tells once, and the program goes on.
+#[test]
+fn a_panic_is_reported_once() {
+    const NAME: &str = "a_panic_is_reported_once";
+    if child_case().is_some() {
+        run(2, || {
+            let joined = go(|| panic!("of one that is joined"));
+            drop(go(|| panic!("of one that is let go")));
+            assert!(joined.join().is_err());
+            go(|| {
+                defer! { println!("deferred") };
+                goexit();
+            });
+            while num_goroutine() > 1 {
+                yield_now();
+            }
+            println!("went on");
+        });
+        return;
+    }
+    let output = succeed(child(NAME, "panic").env("RUST_BACKTRACE", "0"));
+    let (said, told) = (String::from_utf8_lossy(&output.stdout), stderr(&output));
+    assert!(
+        said.contains("deferred\n") && said.contains("went on\n"),
+        "{said}"
+    );
+    // `goexit` is no panic.
+    assert_eq!(told.matches(" panicked at ").count(), 2, "{told}");
+    for one in ["joined", "let go"] {
+        let message = format!("of one that is {one}\n");
+        assert_eq!(told.matches(&message).count(), 1, "{told}");
+    }
+}
+
+thread_local! {
+    /// How often goroutines came by on this thread; told to [`VISITS`] at its end.
+    static VISITS_HERE: Tally = const { Tally(Cell::new(0)) };
+}
+
+static VISITS: AtomicUsize = AtomicUsize::new(0);
+static THREADS: AtomicUsize = AtomicUsize::new(0);
+
+struct Tally(Cell<usize>);
+
+impl Drop for Tally {
+    fn drop(&mut self) {
+        VISITS.fetch_add(self.0.get(), SeqCst);
+        THREADS.fetch_add(1, SeqCst);
+    }
+}
+
+/// The safe way with a thread-local: each use begins and ends between two calls that may park, and nothing of it is
+/// kept. What is to follow the goroutine is a goroutine-local.
+#[test]
+fn thread_locals_are_used_between_calls_that_park() {
+    const GOROUTINES: usize = 20;
+    const VISITS_EACH: usize = 2_000;
+    // On a thread of its own, whose end is waited for, as that of the runtime's threads is.
+    let runtime = std::thread::spawn(|| {
+        run(4, || {
+            let goroutines: Vec<_> = (0..GOROUTINES)
+                .map(|_| {
+                    go(|| {
+                        for round in 0..VISITS_EACH {
+                            VISITS_HERE.with(|tally| tally.0.set(tally.0.get() + 1));
+                            COUNT.with(|count| count.set(count.get() + 1));
+                            yield_now();
+                            if round % 100 == 0 {
+                                // Others take its thread's P meanwhile.
+                                gmp_runtime::sleep(std::time::Duration::from_micros(100));
+                            }
+                        }
+                        COUNT.with(Cell::get)
+                    })
+                })
+                .collect();
+            for goroutine in goroutines {
+                assert_eq!(goroutine.join().unwrap_or(0), VISITS_EACH as u64);
+            }
+        });
+    });
+    assert!(runtime.join().is_ok());
+    // No use of another thread's value was lost, however often goroutines changed threads.
+    assert_eq!(VISITS.load(SeqCst), GOROUTINES * VISITS_EACH);
+    assert!(THREADS.load(SeqCst) > 1, "all on one thread");
 }

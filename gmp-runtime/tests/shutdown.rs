@@ -12,8 +12,8 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{Drops, OnDrop, PROCS, child, child_case, kill, run, succeed};
-use gmp_runtime::{Runtime, channel, current, go, park, sleep, yield_now};
+use common::{Drops, OnDrop, PROCS, child, child_case, kill, run, stderr, succeed};
+use gmp_runtime::{Runtime, channel, current, go, metrics, park, sleep, yield_now};
 
 /// Lets other goroutines come to where they wait.
 fn let_others_wait() {
@@ -160,6 +160,113 @@ fn one_that_panicked_and_waits_is_left_alone() {
             let_others_wait();
         });
         assert_eq!((drops.made(), drops.alive()), (1, 1));
+    }
+}
+
+/// Calls back from C: sorting compares, and comparing waits.
+fn wait_in_c(compare: unsafe extern "C" fn(*const libc::c_void, *const libc::c_void) -> i32) {
+    let mut numbers = [2, 1, 3];
+    // SAFETY: there are three numbers, which it compares by their addresses.
+    unsafe {
+        libc::qsort(
+            numbers.as_mut_ptr().cast(),
+            numbers.len(),
+            size_of::<i32>(),
+            Some(compare),
+        );
+    }
+}
+
+unsafe extern "C" fn wait_to_compare(_: *const libc::c_void, _: *const libc::c_void) -> i32 {
+    park();
+    0
+}
+
+/// With something to destroy first, which hides from the tables that nothing may unwind through it.
+unsafe extern "C" fn keep_and_wait(_: *const libc::c_void, _: *const libc::c_void) -> i32 {
+    let _kept = OnDrop(|| println!("destroyed"));
+    park();
+    0
+}
+
+/// Of Rust, but as C would have it.
+#[inline(never)]
+extern "C" fn wait_without_c() {
+    park();
+}
+
+#[test]
+fn those_who_cannot_be_ended_are_counted_and_named() {
+    const NAME: &str = "those_who_cannot_be_ended_are_counted_and_named";
+    if let Some(procs) = child_case() {
+        let drops = Drops::default();
+        let counted = drops.clone();
+        let handle = run(procs.parse().unwrap(), move || {
+            let value = counted.value(0);
+            let left = go(move || {
+                let _never_dropped = value;
+                wait_in_c(wait_to_compare);
+            });
+            go(|| wait_in_c(keep_and_wait));
+            go(|| wait_without_c());
+            go(|| {
+                let _guard = OnDrop(park);
+                panic!("on purpose");
+            });
+            go(|| {
+                let _guard = OnDrop(park);
+                sleep(Duration::from_secs(1_000));
+            });
+            // Those can.
+            for i in 0..20 {
+                let value = counted.value(i);
+                go(move || {
+                    let _kept = value;
+                    park();
+                });
+            }
+            while metrics().count("/sched/goroutines/waiting:goroutines") < Some(25) {
+                yield_now();
+            }
+            left
+        });
+        assert!(handle.join().is_err());
+        println!("alive {}", drops.alive());
+        return;
+    }
+    for procs in PROCS {
+        let output = succeed(&mut child(NAME, &procs.to_string()));
+        let (said, told) = (String::from_utf8_lossy(&output.stdout), stderr(&output));
+        assert!(said.contains("alive 1\n"), "{said}{told}");
+        let mut lines = told.lines().skip_while(|line| !line.starts_with("gmp: "));
+        let first = lines.next().unwrap();
+        let begin = "gmp: main has returned; 5 goroutines could not be ended, ";
+        assert!(first.starts_with(begin), "{told}");
+        let mut why: Vec<_> = lines
+            .map(|line| {
+                let (who, rest) = line.split_once(", created at ").unwrap();
+                assert!(who.starts_with("goroutine "), "{line}");
+                let (_, status) = who.split_once(' ').unwrap().1.split_once(' ').unwrap();
+                let (place, why) = rest.split_once(": ").unwrap();
+                assert!(
+                    place.starts_with("gmp-runtime/tests/shutdown.rs:"),
+                    "{line}"
+                );
+                format!("{status} {why}")
+            })
+            .collect();
+        why.sort_unstable();
+        let stack = "[park] a function on its stack, of C perhaps, cannot be unwound";
+        assert_eq!(
+            why,
+            [
+                stack,
+                stack,
+                stack,
+                "[park] it waits again after it was unwound",
+                "[park] it waits while it unwinds from a panic",
+            ]
+        );
     }
 }
 

@@ -207,6 +207,8 @@ pub(crate) enum AtEnd {
     GoesOn,
     /// It unwinds already, from a panic of its own, and cannot do so twice.
     Stays,
+    /// It was told to unwind, and has found that it cannot.
+    CannotUnwind,
 }
 
 impl AtEnd {

@@ -321,6 +321,11 @@ pub(crate) fn give_stack(p: &P, g: GRef) {
     g.started.set(true);
 }
 
+/// The address of the function at the beginning of every goroutine's stack.
+pub(crate) fn first_function() -> usize {
+    goroutine_main as *const () as usize
+}
+
 /// Where every goroutine begins and ends.
 extern "C" fn goroutine_main() -> ! {
     let g = current::this_goroutine();

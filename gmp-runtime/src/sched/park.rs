@@ -19,6 +19,7 @@ use crate::sched::refs::{GRef, MRef};
 use crate::sched::ticket::AnyWait;
 use crate::sched::timers;
 use crate::switch;
+use crate::sys::unwind;
 use crate::trace::marks::{ExitHow, Leave, Waker};
 
 /// The state of a permit for `park`: nobody waits, nothing was given.
@@ -269,16 +270,27 @@ fn complete_rare(m: &M, post: PostSwitch) {
             m.sched.put_global(g);
             m.sched.wake_p_if_needed();
         }
-        PostSwitch::Cancel => {
-            m.post.set(PostSwitch::Nothing);
-            std::panic::resume_unwind(Box::new(Cancelled))
-        }
+        PostSwitch::Cancel => cancel(m),
         PostSwitch::Nothing
         | PostSwitch::Requeue(_)
         | PostSwitch::Unlock(_)
         | PostSwitch::Free(_)
         | PostSwitch::AwaitEnd(..) => {}
     }
+}
+
+/// Unwinds the goroutine that runs here, if that is possible; else it leaves for good.
+#[cold]
+#[inline(never)]
+fn cancel(m: &M) {
+    m.post.set(PostSwitch::Nothing);
+    if unwind::can_unwind_to(life::first_function()) {
+        std::panic::resume_unwind(Box::new(Cancelled));
+    }
+    let g = current::this_goroutine();
+    g.at_end.set(AtEnd::CannotUnwind);
+    transition!(g, Running => Waiting);
+    leave(g, m.reference(), PostSwitch::Nothing, Leave::Park);
 }
 
 /// Puts a goroutine that yielded at the tail of the ring.

@@ -6,11 +6,11 @@
 //! 2. [`finish`], on the thread of `run` when all other threads have ended: goroutines that never ran
 //!    lose their closures; those that stopped in the middle are resumed to unwind, so that destructors
 //!    run, and one that gave up its P at the end of a call first goes on to its next: what the call gave it
-//!    would be lost if it unwound from there. One that parks again while it unwinds, or had parked while it
-//!    unwound from a panic of its own, cannot be unwound: its handle says that it was cancelled, and all memory
-//!    of the scheduler is kept, because others may still find it where it waits.
+//!    would be lost if it unwound from there. Some cannot be unwound ([`Why`]): the handle of such a one says that it
+//!    was cancelled, and all memory of the scheduler is kept, because others may still find it where it waits. They are
+//!    counted and named on standard error.
 
-use std::collections::HashSet;
+use std::collections::BTreeMap;
 
 use crate::fatal;
 use crate::prim::atomic::Ordering;
@@ -18,7 +18,8 @@ use crate::sched::Sched;
 use crate::sched::g::{AtEnd, GState, transition};
 use crate::sched::m::{M, PostSwitch};
 use crate::sched::refs::GRef;
-use crate::sched::{critical, current, park, worker};
+use crate::sched::{critical, current, life, park, worker};
+use crate::sys::unwind;
 use crate::trace::marks::{Found, Waker};
 
 /// Tells everybody that the scheduler stops. On any thread.
@@ -75,12 +76,36 @@ fn running(sched: &Sched) -> impl Iterator<Item = GRef> {
         .filter_map(|m| m.current())
 }
 
-/// Ends every goroutine that is left; how many could not be ended. `m` has a P, and is the only M.
+/// Why a goroutine could not be ended.
+#[derive(Debug, Clone, Copy)]
+enum Why {
+    /// It waits while it unwinds from a panic of its own.
+    Unwinds,
+    /// It was unwound, and waits again, in a destructor or after it caught that.
+    WaitsAgain,
+    /// A function on its stack is one that nothing may unwind through.
+    Stack,
+    /// Panics end the process.
+    Abort,
+}
+
+impl Why {
+    fn words(self) -> &'static str {
+        match self {
+            Why::Unwinds => "it waits while it unwinds from a panic",
+            Why::WaitsAgain => "it waits again after it was unwound",
+            Why::Stack => "a function on its stack, of C perhaps, cannot be unwound",
+            Why::Abort => "the program is built to abort instead of unwinding",
+        }
+    }
+}
+
+/// Ends every goroutine that is left; how many could not be ended, which are told on standard error. `m` has a P, and
+/// is the only M.
 pub(crate) fn finish(m: &M) -> usize {
     let table = &m.sched.table;
     m.sched.close_queues();
-    // Those that parked again while they unwound.
-    let mut leaked = HashSet::new();
+    let mut left = BTreeMap::new();
     // Destructors may make goroutines: look again until a pass finds none.
     loop {
         let mut ended = 0;
@@ -96,13 +121,14 @@ pub(crate) fn finish(m: &M) -> usize {
                 }
                 state
                     if (state == GState::Runnable as u32 || state == GState::Waiting as u32)
-                        && !leaked.contains(&index) =>
+                        && !left.contains_key(&index) =>
                 {
-                    if cancel(m, g) {
-                        ended += 1;
-                    } else {
-                        crate::sched::life::give_up(g);
-                        leaked.insert(index);
+                    match cancel(m, g) {
+                        Ok(()) => ended += 1,
+                        Err(why) => {
+                            life::give_up(g);
+                            left.insert(index, (g, why));
+                        }
                     }
                 }
                 _ => {}
@@ -110,9 +136,44 @@ pub(crate) fn finish(m: &M) -> usize {
             index += 1;
         }
         if ended == 0 {
-            return leaked.len();
+            tell(left.values().copied());
+            return left.len();
         }
     }
+}
+
+/// Says which goroutines could not be ended.
+fn tell(left: impl ExactSizeIterator<Item = (GRef, Why)>) {
+    let count = left.len();
+    if count == 0 {
+        return;
+    }
+    fatal::report_by(|out| {
+        let goroutines = if count == 1 {
+            "goroutine"
+        } else {
+            "goroutines"
+        };
+        writeln!(
+            out,
+            "gmp: main has returned; {count} {goroutines} could not be ended, and the rest of their destructors will not run:"
+        )?;
+        for (g, why) in left.take(MOST_SHOWN) {
+            let status = match g.wait.get() {
+                Some(wait) => wait.reason.name(),
+                None => GState::name(g.state()),
+            };
+            write!(out, "goroutine {} [{status}]", g.id.get())?;
+            if let Some(site) = g.created_at.get() {
+                write!(out, ", created at {}:{}", site.file(), site.line())?;
+            }
+            writeln!(out, ": {}", why.words())?;
+        }
+        if count > MOST_SHOWN {
+            writeln!(out, "and {} more", count - MOST_SHOWN)?;
+        }
+        Ok(())
+    });
 }
 
 /// Whether some goroutine stopped in the middle. When no M runs.
@@ -123,22 +184,34 @@ pub(crate) fn must_unwind(sched: &Sched) -> bool {
 /// Drops the closure of a goroutine that never ran.
 fn drop_unstarted(g: GRef) {
     transition!(g, Runnable => Dead);
-    crate::sched::life::drop_unstarted(g);
+    life::drop_unstarted(g);
 }
 
-/// Resumes `g` to unwind, after it has gone on to its next call if its last one was done; whether it ended.
-fn cancel(m: &M, g: GRef) -> bool {
+/// Resumes `g` to unwind, after it has gone on to its next call if its last one was done. An error if it has not
+/// ended.
+fn cancel(m: &M, g: GRef) -> Result<(), Why> {
     while g.at_end.get() == AtEnd::GoesOn {
         if resume(m, g, PostSwitch::Nothing) {
-            return true;
+            return Ok(());
         }
         // Where it yielded.
         m.sched.forget_queued(&m.held_p());
     }
-    if cfg!(not(panic = "unwind")) || g.at_end.get() == AtEnd::Stays {
-        return false;
+    if cfg!(not(panic = "unwind")) {
+        return Err(Why::Abort);
     }
-    resume(m, g, PostSwitch::Cancel)
+    if g.at_end.get() == AtEnd::Stays {
+        return Err(Why::Unwinds);
+    }
+    // Not on the stack of the goroutine, which may have little room.
+    unwind::prepare();
+    if resume(m, g, PostSwitch::Cancel) {
+        return Ok(());
+    }
+    Err(match g.at_end.get() {
+        AtEnd::CannotUnwind => Why::Stack,
+        _ => Why::WaitsAgain,
+    })
 }
 
 /// Runs `g`, which does `post` first, until it leaves; whether it ended.
@@ -162,7 +235,7 @@ fn resume(m: &M, g: GRef, post: PostSwitch) -> bool {
 /// Whether anything outside may still reach into the scheduler's memory.
 pub(crate) fn is_reachable(sched: &Sched) -> bool {
     // First the handles of results: who gives one up may have made a handle to unpark from it before.
-    (0..sched.table.len()).any(|index| crate::sched::life::has_handle(sched.table.get(index)))
+    (0..sched.table.len()).any(|index| life::has_handle(sched.table.get(index)))
         // ordering: Acquire; pairs with the Release of handles that are dropped.
         || sched.handles.load(Ordering::Acquire) != 0
 }

@@ -5,6 +5,7 @@
 
 pub(crate) mod clock;
 pub(crate) mod epoll;
+pub(crate) mod foreign;
 pub(crate) mod futex;
 pub(crate) mod mapping;
 pub(crate) mod memory;
@@ -13,6 +14,7 @@ pub(crate) mod modules;
 pub(crate) mod signal;
 pub(crate) mod thread;
 pub(crate) mod tsc;
+pub(crate) mod unwind;
 
 use std::io;
 
