@@ -296,6 +296,7 @@ fn changes_of_the_number_of_ps_are_told() {
             calls.procs
         );
         assert_eq!(calls.procs.last(), Some(&3));
+        assert_eq!(report.summary.stops.count(), 6, "the world stands still");
         assert_eq!(calls.entered, 300);
     }
 }

@@ -2,25 +2,41 @@
 //! far each of them came, and how late the sleeper was. Fails when somebody makes no progress or a result is
 //! wrong.
 //!
-//! `hogs PROCS HOGS SECONDS [KIND]`, with a kind of `loop`, `alloc`, `lock`, `hash`, or all of them in turn. With 0
-//! for PROCS the same runs on threads of the system, without a runtime: what the hogs would do by themselves.
+//! `hogs PROCS HOGS SECONDS [KIND]`, with a kind of `loop`, `alloc`, `lock`, `hash`, `sort` (libc's), `print` (to a
+//! pipe), `unwind`, `local` (a thread-local), or all of them in turn. With 0 for PROCS the same runs on threads of the
+//! system, without a runtime: what the hogs would do by themselves.
+//!
+//! `hogs lone PAIRS ROUNDS`: what a hog loses that has a P to itself, beside nobody, against the same on a thread; and
+//! `hogs finish PROCS HOGS MILLISECONDS`: so many that compute for so long each, and then end.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::error::Error;
 use std::hint::black_box;
+use std::io::{PipeWriter, Write};
+use std::panic::{catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use gmp_runtime::{Runtime, go, sleep};
 
-const KINDS: [&str; 4] = ["loop", "alloc", "lock", "hash"];
+const KINDS: [&str; 8] = [
+    "loop", "alloc", "lock", "hash", "sort", "print", "unwind", "local",
+];
 
 /// How long somebody may make no progress.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 static LOCK: Mutex<u64> = Mutex::new(0);
+
+/// A pipe that somebody reads.
+static PIPE: OnceLock<PipeWriter> = OnceLock::new();
+
+thread_local! {
+    static DEPTH: Cell<u64> = const { Cell::new(0) };
+}
 
 fn spin(rounds: u64) -> u64 {
     (0..rounds).fold(1, |x, i| {
@@ -50,8 +66,163 @@ fn work(kind: &str, i: u64, round: u64) -> bool {
             let map: HashMap<u64, u64> = (0..300).map(|k| (k + round, k * i)).collect();
             map.len() == 300 && map.get(&(round + 299)) == Some(&(299 * i))
         }
+        "sort" => sort(i, round),
+        "print" => match PIPE.get() {
+            Some(mut pipe) => writeln!(pipe, "hog {i} in round {round}").is_ok(),
+            None => false,
+        },
+        "unwind" => {
+            let caught = catch_unwind(|| {
+                spin(2_000);
+                if round.is_multiple_of(4) {
+                    resume_unwind(Box::new(round));
+                }
+            });
+            caught.is_err() == round.is_multiple_of(4) && !thread::panicking()
+        }
+        // Whoever is frozen has the thread to itself.
+        "local" => DEPTH.with(|depth| {
+            let before = depth.replace(depth.get() + 1);
+            spin(2_000);
+            depth.get() == before + 1
+        }),
         _ => spin(5_000) != 0,
     }
+}
+
+fn sort(i: u64, round: u64) -> bool {
+    extern "C" fn compare(a: *const libc::c_void, b: *const libc::c_void) -> libc::c_int {
+        // SAFETY: elements of an array of u64.
+        let (a, b) = unsafe { (*a.cast::<u64>(), *b.cast::<u64>()) };
+        a.cmp(&b) as libc::c_int
+    }
+    let mut numbers: Vec<u64> = (0..1000_u64)
+        .map(|n| (n + round).wrapping_mul(6_364_136_223_846_793_005) ^ i)
+        .collect();
+    // SAFETY: the array has as many elements of this size.
+    unsafe { libc::qsort(numbers.as_mut_ptr().cast(), numbers.len(), 8, Some(compare)) };
+    numbers.is_sorted()
+}
+
+/// A pipe whose other end somebody reads to the end of the process.
+fn open_pipe() -> Result<(), Box<dyn Error>> {
+    let (mut reader, writer) = std::io::pipe()?;
+    thread::spawn(move || std::io::copy(&mut reader, &mut std::io::sink()));
+    PIPE.set(writer).map_err(|_| "a second pipe".into())
+}
+
+/// The processor time that this thread (or the whole process) has used.
+fn used(clock: libc::clockid_t) -> Duration {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the call fills in the local variable.
+    unsafe { libc::clock_gettime(clock, &mut time) };
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// Nanoseconds of processor time for a round of `spin`, over so many of them, and what the rest of the process used
+/// meanwhile. By the processor's time, because other programs take some of the clock's.
+fn cost_of(rounds: u64) -> (f64, Duration) {
+    let times = || {
+        [
+            libc::CLOCK_THREAD_CPUTIME_ID,
+            libc::CLOCK_PROCESS_CPUTIME_ID,
+        ]
+        .map(used)
+    };
+    let before = times();
+    for _ in 0..rounds {
+        black_box(spin(50_000));
+    }
+    let after = times();
+    let [own, all] = [0, 1].map(|i| after[i] - before[i]);
+    (
+        own.as_nanos() as f64 / rounds as f64,
+        all.saturating_sub(own),
+    )
+}
+
+/// Pairs of a hog on a thread and one on a goroutine of a runtime with two Ps, in turn; prints what the latter loses.
+fn lone(pairs: u64, rounds: u64) -> Result<(), Box<dyn Error>> {
+    let on_thread = || {
+        let thread = thread::spawn(move || cost_of(rounds));
+        thread.join().map_err(|_| "a hog panicked")
+    };
+    let on_goroutine = || -> Result<_, Box<dyn Error>> {
+        let runtime = Runtime::builder().procs(2).build()?;
+        // SAFETY: nothing that belongs to a thread lives across a call that may park.
+        let cost = unsafe { runtime.run(move || go(move || cost_of(rounds)).join()) };
+        cost.map_err(|_| "a hog panicked".into())
+    };
+    let (mut lost, mut beside) = (Vec::new(), Duration::ZERO);
+    for pair in 0..pairs {
+        // Whoever comes first may have the cooler machine.
+        let (thread, goroutine) = if pair.is_multiple_of(2) {
+            let thread = on_thread()?;
+            (thread, on_goroutine()?)
+        } else {
+            let goroutine = on_goroutine()?;
+            (on_thread()?, goroutine)
+        };
+        lost.push(100.0 * (goroutine.0 / thread.0 - 1.0));
+        beside += goroutine.1;
+    }
+    lost.sort_by(f64::total_cmp);
+    let mean = lost.iter().sum::<f64>() / lost.len() as f64;
+    println!(
+        "lost, of {pairs} pairs: median {:+.2} %, mean {mean:+.2} %, {:+.2} to {:+.2} %; beside each hog {:?} of other threads",
+        lost[lost.len() / 2],
+        lost[0],
+        lost[lost.len() - 1],
+        beside / pairs as u32,
+    );
+    Ok(())
+}
+
+/// So many hogs that compute for `time` of their own each.
+fn finish(procs: u64, hogs: u64, time: Duration) -> Result<(), Box<dyn Error>> {
+    let begun = Instant::now();
+    let rounds = {
+        let probe = Instant::now();
+        spin(10_000_000);
+        10_000_000 * time.as_nanos() as u64 / probe.elapsed().as_nanos() as u64
+    };
+    let runtime = Runtime::builder().procs(procs as usize).build()?;
+    // SAFETY: nothing that belongs to a thread lives across a call that may park.
+    let (ended, late, threads) = unsafe {
+        runtime.run(|| {
+            let ended = Arc::new(AtomicU64::new(0));
+            let goroutines: Vec<_> = (0..hogs)
+                .map(|_| {
+                    let ended = Arc::clone(&ended);
+                    go(move || {
+                        black_box(spin(rounds));
+                        ended.fetch_add(1, Ordering::Relaxed);
+                    })
+                })
+                .collect();
+            let mut late = Duration::ZERO;
+            while ended.load(Ordering::Relaxed) < hogs {
+                let before = Instant::now();
+                sleep(Duration::from_millis(1));
+                late = late.max(before.elapsed());
+            }
+            let joined = goroutines.into_iter().map(|hog| hog.join());
+            let all = joined.filter(|result| result.is_ok()).count();
+            let threads = gmp_runtime::metrics().count("/sched/threads/total:threads");
+            (all, late, threads)
+        })
+    };
+    println!(
+        "P={procs}: {ended} hogs of {time:?} each ended in {:?}; a sleeper of 1 ms waited {late:?} at most; {threads:?} threads",
+        begun.elapsed()
+    );
+    if ended as u64 != hogs {
+        return Err("not all ended".into());
+    }
+    Ok(())
 }
 
 struct Shared {
@@ -95,6 +266,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     let number = |at: usize, default: u64| -> Result<u64, std::num::ParseIntError> {
         arguments.get(at).map_or(Ok(default), |text| text.parse())
     };
+    open_pipe()?;
+    match arguments.get(1).map(String::as_str) {
+        Some("lone") => return lone(number(2, 10)?, number(3, 20_000)?),
+        Some("finish") => {
+            let time = Duration::from_millis(number(4, 20)?);
+            return finish(number(2, 2)?, number(3, 5000)?, time);
+        }
+        _ => {}
+    }
     let (procs, hogs, seconds) = (number(1, 2)?, number(2, 20)?, number(3, 5)?);
     let kind = arguments.get(4).cloned();
     let shared = Arc::new(Shared {
@@ -147,6 +327,17 @@ fn main() -> Result<(), Box<dyn Error>> {
         at(100),
         rounds.iter().sum::<u64>(),
     );
+    if let Some(kind) = &kind
+        && let (Some(least), Some(most)) = (least, most)
+    {
+        let mean = rounds.iter().sum::<u64>() as f64 / rounds.len() as f64;
+        let off = |rounds: u64| 100.0 * (rounds as f64 / mean - 1.0);
+        println!(
+            "{kind}: {:+.1} % to {:+.1} % of their mean",
+            off(*least),
+            off(*most)
+        );
+    }
     let wrong = shared.wrong.load(Ordering::Relaxed);
     if wrong != 0 || least == Some(&0) {
         return Err(format!("{wrong} wrong results; the least progress is {least:?}").into());

@@ -43,17 +43,20 @@ pub struct Builder {
     stack_size: usize,
     threads_wake: bool,
     signal: i32,
+    offer: procs::Offer,
 }
 
 impl Builder {
     /// The defaults: as many Ps as `GMPMAXPROCS` says, else as the machine has processors for this
-    /// process, but no more than its control group gives it time for; stacks of 256 KiB.
+    /// process, but no more than its control group gives it time for, and when that changes another number of them
+    /// ([`gomaxprocs`](crate::gomaxprocs)); stacks of 256 KiB.
     pub fn new() -> Builder {
         Builder {
             procs: None,
             stack_size: DEFAULT_STACK_SIZE,
             threads_wake: true,
             signal: signal::PREEMPTION,
+            offer: procs::Offer::default(),
         }
     }
 
@@ -81,6 +84,13 @@ impl Builder {
         self
     }
 
+    /// What the system offers is looked up by a test.
+    #[cfg(test)]
+    pub(crate) fn offer(mut self, offer: procs::Offer) -> Builder {
+        self.offer = offer;
+        self
+    }
+
     /// The signal that asks a thread to let go of the goroutine that it runs: SIGURG unless told, as in Go. A
     /// handler that the program has for it when the runtime is built goes on being called for every other signal
     /// of this number; one that comes later must not replace the runtime's. With `GMPDEBUG=asyncpreemptoff=1` none is
@@ -105,12 +115,14 @@ impl Builder {
         if let Some(warning) = warning {
             eprintln!("gmp: {warning}");
         }
+        let mut follows = None;
         let procs = self.procs.unwrap_or_else(|| {
-            let (count, warning) = procs::initial_count();
-            if let Some(warning) = warning {
+            let initial = procs::initial_count(&self.offer);
+            if let Some(warning) = initial.warning {
                 eprintln!("gmp: {warning}");
             }
-            count
+            follows = (!initial.is_wish).then_some(self.offer);
+            initial.count
         });
         if !(1..=procs::MAX_PROCS).contains(&procs) {
             return Err(invalid(format!(
@@ -137,7 +149,7 @@ impl Builder {
         call_in_children(running::after_fork)?;
         sched.collection.goal = goal;
         sched.collection.prints = config.gctrace;
-        Ok(Runtime::with(sched, config))
+        Ok(Runtime::with(sched, config, follows))
     }
 }
 

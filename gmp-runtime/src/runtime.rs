@@ -6,11 +6,13 @@ use std::panic::{self, AssertUnwindSafe, Location};
 use std::thread;
 
 use crate::builder::Builder;
+use crate::counts;
 use crate::debug::config::Config;
 use crate::debug::dump;
 use crate::debug::running::Running;
 use crate::fatal::fatal;
 use crate::gc;
+use crate::procs::Offer;
 use crate::sched::g::transition;
 use crate::sched::m::M;
 use crate::sched::refs::{GRef, MRef};
@@ -22,6 +24,8 @@ use crate::sys::signal::{AlternateStack, Unblocked};
 pub struct Runtime {
     sched: Box<Sched>,
     config: Config,
+    /// What the number of Ps follows.
+    follows: Option<Offer>,
 }
 
 impl Runtime {
@@ -38,10 +42,11 @@ impl Runtime {
         Builder::new().build()
     }
 
-    pub(crate) fn with(sched: Sched, config: Config) -> Runtime {
+    pub(crate) fn with(sched: Sched, config: Config, follows: Option<Offer>) -> Runtime {
         Runtime {
             sched: Box::new(sched),
             config,
+            follows,
         }
     }
 
@@ -107,7 +112,7 @@ impl Runtime {
         // SAFETY: `main` borrows from this frame, which stays until the scheduler has ended; a
         // goroutine that could not be ended never runs again.
         unsafe { make_main(&m0, main, site) };
-        let helpers = start_helpers(sched, &self.config);
+        let helpers = start_helpers(sched, &self.config, self.follows);
         // From here on its world may be stopped, and M0, which has a P, must not wait for memory.
         let running = Running::begin(sched);
         worker::run(m0);
@@ -162,7 +167,11 @@ unsafe fn make_main<F: FnOnce() + Send>(m0: &M, main: F, site: &'static Location
 }
 
 /// Starts the threads that are no Ms.
-fn start_helpers(sched: &'static Sched, config: &Config) -> Vec<thread::JoinHandle<()>> {
+fn start_helpers(
+    sched: &'static Sched,
+    config: &Config,
+    follows: Option<Offer>,
+) -> Vec<thread::JoinHandle<()>> {
     let mut helpers = Vec::new();
     match sched.spawn_helper("gmp-spawner", move || worker::spawner(sched)) {
         Ok(thread) => helpers.push(thread),
@@ -178,6 +187,13 @@ fn start_helpers(sched: &'static Sched, config: &Config) -> Vec<thread::JoinHand
     match sched.spawn_helper("gmp-gc", move || gc::run(sched)) {
         Ok(thread) => helpers.push(thread),
         Err(error) => fatal!("no thread for collection cycles: {error}"),
+    }
+    if let Some(offer) = follows {
+        sched.follow.begin();
+        match sched.spawn_helper("gmp-procs", move || counts::follow(sched, &offer)) {
+            Ok(thread) => helpers.push(thread),
+            Err(error) => fatal!("no thread for the number of Ps: {error}"),
+        }
     }
     helpers
 }

@@ -90,6 +90,7 @@ const ROWS: &[Row] = &[
             "sched::syscall",
             "sched::stw",
             "sched::find",
+            "sched::follow",
             "sched::worker",
             "sched::sysmon",
             "sched::shutdown",

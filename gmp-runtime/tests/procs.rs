@@ -227,6 +227,44 @@ fn counts_are_told() {
     });
 }
 
+/// The process is given a processor more while it runs, and has a P more soon; in a process of its own.
+#[test]
+fn the_number_follows_the_affinity() {
+    const NAME: &str = "the_number_follows_the_affinity";
+    if child_case().is_none() {
+        succeed(child(NAME, "run").env_remove("GMPMAXPROCS"));
+        return;
+    }
+    // SAFETY: all-zero is a valid set, and the calls get valid ones.
+    unsafe {
+        let size = size_of::<libc::cpu_set_t>();
+        let mut all: libc::cpu_set_t = std::mem::zeroed();
+        assert_eq!(libc::sched_getaffinity(0, size, &mut all), 0);
+        let mut cpus = (0..libc::CPU_SETSIZE as usize).filter(|&cpu| libc::CPU_ISSET(cpu, &all));
+        let mut one: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(cpus.next().unwrap(), &mut one);
+        assert_eq!(libc::sched_setaffinity(0, size, &one), 0);
+        let runtime = gmp_runtime::Runtime::new().unwrap();
+        runtime.run(|| {
+            assert_eq!((num_cpu(), gomaxprocs(0)), (1, 1));
+            for task in std::fs::read_dir("/proc/self/task").unwrap() {
+                let task = task.unwrap().file_name().into_string().unwrap();
+                // One that has ended meanwhile.
+                let _ = libc::sched_setaffinity(task.parse().unwrap(), size, &all);
+            }
+            let wanted = num_cpu();
+            if wanted == 1 {
+                println!("there is one processor only, so nothing changes");
+            }
+            let begun = Instant::now();
+            while gomaxprocs(0) != wanted {
+                assert!(begun.elapsed() < Duration::from_secs(60));
+                sleep(Duration::from_millis(5));
+            }
+        });
+    }
+}
+
 /// More goroutines in calls than there may be threads end the process with a word about it; as many do not.
 #[test]
 fn threads_are_limited() {

@@ -7,7 +7,7 @@ pub(crate) mod config;
 pub(crate) mod dump;
 pub(crate) mod running;
 pub(crate) mod schedtrace;
-mod stop;
+pub(crate) mod stop;
 pub(crate) mod symbols;
 pub(crate) mod walk;
 

@@ -18,8 +18,8 @@ static HOLDER: AtomicU32 = AtomicU32::new(0);
 
 /// Worlds stand still while this lives, on the thread on which it was made.
 #[derive(Debug)]
-pub(super) struct Stop {
-    /// The world of the goroutine that stops it.
+pub(crate) struct Stop {
+    /// The world of the goroutine that stops it, or the one that a thread stops.
     own: Option<Stopped>,
     /// Those that another thread stops.
     all: Vec<World>,
@@ -38,7 +38,7 @@ struct World {
 
 /// Stops the worlds that a call here stops, for the reason `why`; `None` if they stand still already, or there is none.
 #[track_caller]
-pub(super) fn begin(why: &'static str) -> Option<Stop> {
+pub(crate) fn begin(why: &'static str) -> Option<Stop> {
     begin_by(why, None)
 }
 
@@ -46,6 +46,26 @@ pub(super) fn begin(why: &'static str) -> Option<Stop> {
 #[track_caller]
 pub(super) fn begin_within(why: &'static str, patience: Duration) -> Option<Stop> {
     begin_by(why, Some(Instant::now() + patience))
+}
+
+/// For a thread that runs no goroutine: stops the world of `sched`, which is there, for the reason `why`; `None` if it
+/// has not stood still after `patience`.
+pub(crate) fn begin_of(
+    sched: &'static Sched,
+    why: &'static str,
+    patience: Duration,
+) -> Option<Stop> {
+    let deadline = Some(Instant::now() + patience);
+    let turn = turn(deadline)?;
+    let stop = Stop {
+        own: Some(stw::stop(sched, None, why, deadline)),
+        all: Vec::new(),
+        _turn: turn,
+    };
+    let stands = stop.own.as_ref().is_some_and(Stopped::is_whole);
+    // ordering: Relaxed, as in `begin_by`.
+    HOLDER.store(this_thread(), Ordering::Relaxed);
+    stands.then_some(stop)
 }
 
 #[track_caller]

@@ -4,7 +4,7 @@
 mod cgroup;
 
 use std::ffi::OsStr;
-use std::path::Path;
+use std::path::PathBuf;
 
 /// The name of the environment variable.
 pub(crate) const VARIABLE: &str = "GMPMAXPROCS";
@@ -12,17 +12,54 @@ pub(crate) const VARIABLE: &str = "GMPMAXPROCS";
 /// More Ps than this are never made: each costs a queue, and nobody has so many processors.
 pub(crate) const MAX_PROCS: usize = 4096;
 
-/// How many Ps to start with, and a warning line when the variable is set to something else than a number
-/// from 1 to [`MAX_PROCS`].
-pub(crate) fn initial_count() -> (usize, Option<String>) {
-    count(std::env::var_os(VARIABLE).as_deref(), default_count())
+/// How many Ps to start with.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Initial {
+    pub(crate) count: usize,
+    /// Whether the variable says so, and not the system.
+    pub(crate) is_wish: bool,
+    /// A line when the variable is set to something else than a number from 1 to [`MAX_PROCS`].
+    pub(crate) warning: Option<String>,
 }
 
-/// Without a wish (Go 1.25's rule): the processors, but no more than the quota of the control group is worth.
-fn default_count() -> usize {
-    match cgroup::quota(Path::new("/")) {
-        Some(quota) => available().min(quota.procs()),
-        None => available(),
+/// How many Ps to start with, by the variable and what the system has to `offer`.
+pub(crate) fn initial_count(offer: &Offer) -> Initial {
+    choose(std::env::var_os(VARIABLE).as_deref(), offer.count())
+}
+
+/// What the system offers to the process.
+#[derive(Debug, Clone)]
+pub(crate) struct Offer {
+    /// The processors that it may use.
+    processors: fn() -> usize,
+    /// Where the files of its control group are found: `/`, but for tests.
+    root: PathBuf,
+}
+
+impl Default for Offer {
+    fn default() -> Offer {
+        Offer {
+            processors: available,
+            root: PathBuf::from("/"),
+        }
+    }
+}
+
+impl Offer {
+    /// One of a test.
+    #[cfg(test)]
+    pub(crate) fn of(processors: fn() -> usize, root: PathBuf) -> Offer {
+        Offer { processors, root }
+    }
+
+    /// How many Ps it is good for (Go 1.25's rule): as many as processors, but no more than the quota of the control
+    /// group is worth.
+    pub(crate) fn count(&self) -> usize {
+        let processors = (self.processors)();
+        match cgroup::quota(&self.root) {
+            Some(quota) => processors.min(quota.procs()),
+            None => processors,
+        }
     }
 }
 
@@ -35,10 +72,15 @@ pub(crate) fn available() -> usize {
         .clamp(1, MAX_PROCS)
 }
 
-/// The count for a value of the variable and a number of processors.
-fn count(value: Option<&OsStr>, available: usize) -> (usize, Option<String>) {
+/// The count for a value of the variable and what there is without one.
+fn choose(value: Option<&OsStr>, offered: usize) -> Initial {
+    let initial = |count, is_wish, warning| Initial {
+        count,
+        is_wish,
+        warning,
+    };
     let Some(value) = value.filter(|value| !value.is_empty()) else {
-        return (available, None);
+        return initial(offered, false, None);
     };
     // An unusual spelling (a sign, spaces) is more likely a mistake than a wish.
     let wanted = value
@@ -46,14 +88,14 @@ fn count(value: Option<&OsStr>, available: usize) -> (usize, Option<String>) {
         .filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))
         .and_then(|text| text.parse::<usize>().ok());
     match wanted {
-        Some(wanted) if (1..=MAX_PROCS).contains(&wanted) => (wanted, None),
+        Some(wanted) if (1..=MAX_PROCS).contains(&wanted) => initial(wanted, true, None),
         _ => {
             let shown: String = value.to_string_lossy().chars().take(60).collect();
             let warning = format!(
                 "warning: {VARIABLE}: {shown:?} is not a number from 1 to {MAX_PROCS}; \
-                 using {available}, for the processors available"
+                 using {offered}, for the processors available"
             );
-            (available, Some(warning))
+            initial(offered, false, Some(warning))
         }
     }
 }
@@ -64,18 +106,24 @@ mod tests {
 
     #[test]
     fn without_a_wish_all_processors_are_used() {
-        assert_eq!(count(None, 6), (6, None));
-        assert_eq!(count(Some(OsStr::new("")), 6), (6, None));
+        for unset in [None, Some(OsStr::new(""))] {
+            let initial = choose(unset, 6);
+            assert_eq!(
+                (initial.count, initial.is_wish, initial.warning),
+                (6, false, None)
+            );
+        }
         assert!((1..=MAX_PROCS).contains(&available()));
-        assert!((1..=available()).contains(&default_count()));
+        assert!((1..=available()).contains(&Offer::default().count()));
     }
 
     #[test]
     fn a_number_is_taken_whatever_the_machine_has() {
         for wanted in [1, 2, 64, MAX_PROCS] {
+            let initial = choose(Some(OsStr::new(&wanted.to_string())), 6);
             assert_eq!(
-                count(Some(OsStr::new(&wanted.to_string())), 6),
-                (wanted, None)
+                (initial.count, initial.is_wish, initial.warning),
+                (wanted, true, None)
             );
         }
     }
@@ -93,10 +141,10 @@ mod tests {
             "99999999999999999999",
             "2,3",
         ] {
-            let (procs, warning) = count(Some(OsStr::new(bad)), 6);
-            assert_eq!(procs, 6, "{bad:?}");
+            let initial = choose(Some(OsStr::new(bad)), 6);
+            assert_eq!((initial.count, initial.is_wish), (6, false), "{bad:?}");
             assert_eq!(
-                warning.unwrap(),
+                initial.warning.unwrap(),
                 format!(
                     "warning: GMPMAXPROCS: {bad:?} is not a number from 1 to 4096; using 6, for \
                      the processors available"
@@ -110,7 +158,7 @@ mod tests {
     #[test]
     fn a_long_value_is_shortened() {
         let long = "9".repeat(10_000);
-        let warning = count(Some(OsStr::new(&long)), 6).1.unwrap();
+        let warning = choose(Some(OsStr::new(&long)), 6).warning.unwrap();
         assert!(warning.len() < 200);
     }
 }

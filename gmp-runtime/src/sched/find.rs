@@ -284,7 +284,7 @@ fn retire_p(m: &M) {
         m.tracer.spin_end(m, false);
         m.sched.idle.recheck_before_sleep(true);
     }
-    m.sched.retire(m, p);
+    m.sched.retire(p);
 }
 
 /// Gives the P to the idle list and sleeps until there may be work; comes back with a P. False when

@@ -6,6 +6,7 @@ pub(crate) mod critical;
 pub(crate) mod current;
 pub(crate) mod deadlock;
 pub(crate) mod find;
+pub(crate) mod follow;
 pub(crate) mod fuzz;
 pub(crate) mod g;
 pub(crate) mod handoff;
@@ -165,6 +166,7 @@ pub(crate) struct Sched {
     urgent_len: AtomicU32,
     pub(crate) idle: IdleCounters,
     pub(crate) procs: Procs,
+    pub(crate) follow: follow::Follow,
     /// Every M, in the order of their numbers. Only the spawner and the thread of `run` add to it.
     #[expect(clippy::vec_box, reason = "an M stays where it is when the list grows")]
     ms: SpinLock<Vec<Box<M>>>,
@@ -244,6 +246,7 @@ impl Sched {
             urgent_len: AtomicU32::new(0),
             idle: IdleCounters::new(fences),
             procs: Procs::new(procs as u32, stack_class),
+            follow: follow::Follow::default(),
             ms: SpinLock::new(Rank::Sched, Vec::new()),
             table: GTable::reserve()?,
             stack_class: AtomicU8::new(stack_class),

@@ -3,10 +3,11 @@
 //! # Protocol
 //!
 //! A P is made once and stays in its slot until the scheduler ends; it is *live* or it is not. Fewer are wanted:
-//! Ps with the highest numbers *retire*. One that is idle or waits for an M does so at once, one in a system call
-//! is taken out of it as the monitor would, and one that runs a goroutine is told to look at the scheduler
-//! ([`P::demand_attention`]) and retires at its next switch (`sched::find`). So the world need not be stopped
-//! (Go stops it); and until then a few more goroutines run than are wanted.
+//! Ps with the highest numbers *retire*. The world is stopped meanwhile (`sched::stw`), which has made those idle
+//! that were in system calls. One that is idle retires at once. One with an M at its safe point stays with it: the
+//! goroutine may stand in the middle of the program's code. It is told to look at the scheduler
+//! ([`P::demand_attention`]), and the P retires at its next switch (`sched::find`); until then a few more goroutines
+//! run than are wanted.
 //!
 //! Whoever retires a P holds it: no M does, it is on no list and in no call. Its queue goes to the global one, its
 //! timers to P 0, which never retires, its pools to the scheduler. The trace is told a new number when it is true: no
@@ -16,10 +17,9 @@
 
 use crate::prim::atomic::{AtomicPtr, AtomicU32, Ordering};
 use crate::procs::MAX_PROCS;
-use crate::sched::m::M;
 use crate::sched::p::P;
-use crate::sched::refs::{GRef, PRef};
-use crate::sched::{Sched, Shared, critical, current, timers};
+use crate::sched::refs::PRef;
+use crate::sched::{Sched, Shared, timers};
 
 /// The Ps of a scheduler by their numbers.
 #[derive(Debug)]
@@ -51,8 +51,8 @@ impl Procs {
         procs
     }
 
-    /// Makes what is missing of the first `count` Ps.
-    fn make(&self, count: u32) {
+    /// Makes what is missing of the first `count` Ps. Allocates.
+    pub(crate) fn make(&self, count: u32) {
         for (id, slot) in (0..count).zip(&self.slots) {
             // ordering: Relaxed: the exchange decides.
             if !slot.load(Ordering::Relaxed).is_null() {
@@ -168,14 +168,11 @@ impl Sched {
         p.id >= self.procs.wanted()
     }
 
-    /// From now on there are to be `wanted` Ps, 1 to [`MAX_PROCS`]; how many there were to be before. For the
-    /// goroutine `me`, outside of a section, since it may allocate.
-    pub(crate) fn set_procs(&'static self, me: GRef, wanted: u32) -> u32 {
-        self.procs.make(wanted);
-        let _section = critical::enter(me);
-        let m = &*current::m_of(me);
+    /// From now on there are to be `wanted` Ps, 1 to [`MAX_PROCS`], which are [made](Procs::make); how many there
+    /// were to be before. While the world is stopped, or in the one goroutine that runs at its end.
+    pub(crate) fn set_procs(&'static self, wanted: u32) -> u32 {
         if wanted > 1 && self.proc_count() == 1 {
-            // SAFETY: P 0 is the only one and `m` holds it, so there is no thief yet.
+            // SAFETY: nobody uses P 0 but perhaps the caller, and there is no other P, so there is no thief yet.
             unsafe { self.proc_at(0).runq.set_shared(true) };
         }
         let (before, mut retiring) = {
@@ -183,7 +180,7 @@ impl Sched {
             let before = self.procs.wanted();
             // ordering: Relaxed: under the lock.
             self.procs.wanted.store(wanted, Ordering::Relaxed);
-            self.update_span(m);
+            self.update_span();
             for id in before..wanted {
                 self.make_live(&mut shared, self.proc_at(id));
             }
@@ -191,20 +188,10 @@ impl Sched {
         };
         while let Some(p) = retiring {
             retiring = p.link.take();
-            self.retire(m, p);
+            self.retire(p);
         }
         for id in wanted..before {
-            let p = self.proc_at(id);
-            p.demand_attention();
-            if let Some(in_call) = p.in_call_of()
-                && crate::trace::retake(self, p, in_call, || p.take_from_call(in_call))
-            {
-                p.set_m(None);
-                self.retire(m, p);
-            }
-        }
-        if wanted > before && self.work_waits() {
-            self.wake_p_if_needed();
+            self.proc_at(id).demand_attention();
         }
         before
     }
@@ -230,8 +217,8 @@ impl Sched {
         surplus
     }
 
-    /// Ends the use of `p`, which nobody holds, if it is to retire; else it becomes idle. On `m`.
-    pub(crate) fn retire(&self, m: &M, p: PRef) {
+    /// Ends the use of `p`, which nobody holds, if it is to retire; else it becomes idle.
+    pub(crate) fn retire(&self, p: PRef) {
         // SAFETY: the caller holds the P.
         unsafe { (*p.stacks.get()).flush(self.stacks) };
         if p.id != 0 {
@@ -249,7 +236,7 @@ impl Sched {
                 p.live.set(false);
                 // ordering: Relaxed: under the lock.
                 self.procs.live.fetch_sub(1, Ordering::Relaxed);
-                self.update_span(m);
+                self.update_span();
             } else {
                 shared.put_idle_p(p);
                 self.idle.p_became_idle();
@@ -259,7 +246,7 @@ impl Sched {
     }
 
     /// Finds the span again, and tells the trace when there are as many Ps as are wanted. Under the lock.
-    fn update_span(&self, m: &M) {
+    fn update_span(&self) {
         let wanted = self.procs.wanted();
         let mut span = self.proc_span().max(wanted);
         while span > wanted && self.procs.get(span - 1).is_none_or(|p| !p.live.get()) {
@@ -269,7 +256,7 @@ impl Sched {
         self.procs.span.store(span, Ordering::Relaxed);
         // ordering: Relaxed: under the lock.
         if span == wanted && self.procs.told.swap(wanted, Ordering::Relaxed) != wanted {
-            m.tracer.procs_change(m, wanted);
+            crate::trace::procs_change(self, wanted);
         }
     }
 }

@@ -34,6 +34,7 @@ pub(crate) fn begin(sched: &Sched) {
     sched.spawner.notify();
     sched.sysmon.wake();
     sched.collection.wake();
+    sched.follow.wake();
 }
 
 /// How long goroutines that run are waited for before that is said.

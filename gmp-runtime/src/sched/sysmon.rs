@@ -2,8 +2,8 @@
 //!
 //! It goes round and does, in this order, what nobody else may be there to do: it takes Ps out of long system
 //! calls ([`syscall`]), asks for Ps that goroutines had too long ([`preempt`]), sees to it that work does not wait
-//! for a thread that could not be made, has the thread of the collection cycles look whether one is due, and
-//! prints schedtrace lines.
+//! for a thread that could not be made, has the thread of the collection cycles look whether one is due and
+//! the one that follows the process's quota at that, and prints schedtrace lines.
 //!
 //! Its pace is Go's (`sysmon`): 20 µs between rounds; after 50 rounds in a row in which there was nothing to
 //! do, twice as long each time, 10 ms at most. While all Ps are idle it is eight times as long each time, and when
@@ -230,6 +230,7 @@ pub(crate) fn run(sched: &Sched, schedtrace_ms: Option<u64>, detail: bool) {
         retry_wake(sched);
         let before = std::mem::replace(&mut ticks, ticks_of_all(sched));
         sched.collection.poll(now, ticks);
+        sched.follow.poll(now);
         netpoll::poll_from_monitor(sched, now);
         let next_look = preempt::look(sched, &mut watch, now);
         let all_idle = all_are_idle(sched);

@@ -65,7 +65,6 @@ impl ThreadTrace {
         stop_requested(&'static str);
         stopped();
         restarted();
-        procs_change(u32);
         proc_handoff(MRef, HandoffReason);
         m_lock();
         m_unlock();
@@ -101,6 +100,9 @@ pub(crate) fn stopped(_: &Sched) {}
 
 /// The world is about to go on.
 pub(crate) fn restarted(_: &Sched) {}
+
+/// There are to be so many Ps.
+pub(crate) fn procs_change(_: &Sched, _: u32) {}
 
 /// A collection cycle begins.
 pub(crate) fn gc_begin(_: &Sched, _: u64) -> u32 {

@@ -495,11 +495,6 @@ events! {
         section.write(1, |e, c, now| e.proc_stop(c, now));
     }
 
-    /// There are to be so many Ps.
-    procs_change(procs: u32) = |section, _m| {
-        section.write(1, |e, c, now| e.procs_change(c, now, procs));
-    }
-
     /// The goroutine that runs here is about to be frozen.
     preempted(how: Preemption) = |section, _m| {
         section.announce();

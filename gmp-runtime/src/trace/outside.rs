@@ -130,6 +130,11 @@ pub(crate) fn restarted(sched: &Sched) {
     record(sched, |e, c, now| e.restarted(c, now));
 }
 
+/// There are to be so many Ps. For any thread.
+pub(crate) fn procs_change(sched: &Sched, procs: u32) {
+    record(sched, |e, c, now| e.procs_change(c, now, procs));
+}
+
 /// A collection cycle begins; the generation that knows of it.
 pub(crate) fn gc_begin(sched: &Sched, cycle: u64) -> u32 {
     record(sched, |e, c, now| e.gc_begin(c, now, cycle))
