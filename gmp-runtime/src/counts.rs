@@ -119,6 +119,9 @@ mod tests {
     use super::*;
     use crate::{Builder, Runtime, go, sleep, yield_now};
 
+    /// Writes the file with the quota.
+    type SetQuota<'a> = dyn Fn(&str) + 'a;
+
     /// Waits until there are `wanted` Ps, while somebody computes.
     fn wait_for(wanted: usize) {
         let begun = Instant::now();
@@ -146,7 +149,7 @@ mod tests {
         );
         file("cg/cpu.max", "300000 100000\n");
         let offer = Offer::of(|| PROCESSORS.load(SeqCst), root.clone());
-        let run = |builder: Builder, f: fn(&dyn Fn(&str))| {
+        let run = |builder: Builder, f: fn(&SetQuota)| {
             let runtime = builder.offer(offer.clone()).build().expect("a runtime");
             // SAFETY: nothing of a thread lives across a call that may park.
             unsafe { runtime.run(|| f(&|text| file("cg/cpu.max", text))) };
