@@ -28,6 +28,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::lock::{Rank, Spin, SpinLock};
 use crate::prim::atomic::{AtomicBool, AtomicU32, Ordering};
+use crate::prim::hint;
 use crate::sched::inject::GList;
 use crate::sched::park::Waking;
 use crate::sched::refs::GRef;
@@ -213,11 +214,20 @@ impl Slot {
         address << USE_BITS | number & ((1 << USE_BITS) - 1)
     }
 
+    /// The slot that events with this `token` are about.
+    fn of_token(token: u64) -> *const Slot {
+        std::ptr::with_exposed_provenance((token >> USE_BITS) as usize)
+    }
+
+    /// Brings the memory near that [`Slot::on_event`] begins with.
+    pub(crate) fn fetch_ahead(token: u64) {
+        hint::prefetch(Slot::of_token(token));
+    }
+
     /// Puts whoever `event` wakes on the list `ready`. For the poller.
     pub(crate) fn on_event(event: Event, ready: &mut GList) {
-        let address = (event.token >> USE_BITS) as usize;
         // SAFETY: tokens are made from the addresses of slots, which are never freed.
-        let slot = unsafe { &*std::ptr::with_exposed_provenance::<Slot>(address) };
+        let slot = unsafe { &*Slot::of_token(event.token) };
         let locked = slot.lock();
         if slot.token(slot.number.get()) != event.token {
             return; // of a socket that is closed, or watched by another runtime

@@ -171,10 +171,11 @@ macro_rules! stream {
         impl Read for &$type {
             /// Blocks the goroutine (reason `IO wait`), not its thread; on a thread that runs none, the thread.
             #[track_caller]
+            #[inline]
             fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
                 let site = Location::caller();
                 self.socket
-                    .$read(buffer.len(), site, |mut io| io.read(buffer))
+                    .$read(buffer.len(), site, |io| receive(AsFd::as_fd(io), buffer))
             }
 
             #[track_caller]
@@ -188,6 +189,7 @@ macro_rules! stream {
 
         impl Read for $type {
             #[track_caller]
+            #[inline]
             fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
                 (&*self).read(buffer)
             }
@@ -201,10 +203,11 @@ macro_rules! stream {
         impl Write for &$type {
             /// Blocks the goroutine (reason `IO wait`), not its thread; on a thread that runs none, the thread.
             #[track_caller]
+            #[inline]
             fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
                 let site = Location::caller();
                 self.socket
-                    .retry(Direction::Write, site, |mut io| io.write(buffer))
+                    .retry(Direction::Write, site, |io| send(AsFd::as_fd(io), buffer))
             }
 
             #[track_caller]
@@ -221,6 +224,7 @@ macro_rules! stream {
 
         impl Write for $type {
             #[track_caller]
+            #[inline]
             fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
                 (&*self).write(buffer)
             }

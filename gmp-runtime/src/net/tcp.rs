@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::{self, Shutdown, SocketAddr, ToSocketAddrs};
+use std::os::fd::AsFd;
 use std::panic::Location;
 use std::time::{Duration, Instant};
 
@@ -15,6 +16,7 @@ use super::resolve::{first_that, resolve};
 use super::socket::Socket;
 use super::split::{Halves, ReadHalf, WriteHalf, private as splitting, split};
 use crate::sys::epoll::is_connecting;
+use crate::sys::socket::{receive, send};
 
 /// How many connections may wait to be accepted; the kernel's `somaxconn`, mostly the same, is the other limit.
 const BACKLOG: i32 = 4096;

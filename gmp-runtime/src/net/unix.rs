@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::Shutdown;
+use std::os::fd::AsFd;
 use std::os::unix::net::{self, SocketAddr};
 use std::panic::Location;
 use std::path::Path;
@@ -16,6 +17,7 @@ use super::methods::{listener, std_socket, stream, two_way};
 use super::socket::Socket;
 use super::split::{Halves, ReadHalf, WriteHalf, private as splitting, split};
 use crate::sched::syscall;
+use crate::sys::socket::{receive, send};
 
 /// A Unix stream socket that listens. Works as [`TcpListener`](super::TcpListener) does.
 pub struct UnixListener {

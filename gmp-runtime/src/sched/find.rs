@@ -26,6 +26,7 @@ pub(crate) fn next_here(m: &M, leaving: GRef, how: Leave) -> Option<GRef> {
         let found = if from_runnext {
             Found::Runnext
         } else {
+            p.fetch_ahead();
             Found::Local
         };
         if next.locked_to().is_none() {
@@ -77,7 +78,7 @@ fn needs_thought(m: &M, p: &P) -> bool {
         || m.locked().is_some()
         || p.slice_is_over()
         || (p.tick().is_multiple_of(GLOBAL_QUEUE_TICK)
-            && (m.sched.global_len() != 0 || m.sched.netpoll.has_waiters()))
+            && (m.sched.global_len() != 0 || netpoll::has_waiters(m.sched)))
         || p.timers_may_be_due()
 }
 

@@ -190,7 +190,7 @@ impl Keeper {
 
 /// Whether somebody has to sleep for the others.
 fn is_needed(sched: &Sched) -> bool {
-    !sched.stopping() && (earliest(sched) != NO_DEADLINE || sched.netpoll.has_waiters())
+    !sched.stopping() && (earliest(sched) != NO_DEADLINE || netpoll::has_waiters(sched))
 }
 
 /// If no other M does so, sleeps until a deadline or an event, and then takes an idle P. `None` when there is

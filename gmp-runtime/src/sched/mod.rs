@@ -425,7 +425,7 @@ impl Sched {
             && shared.awaiting_ps.is_none()
             && timers::earliest(self) == p::NO_DEADLINE
             && !self.collection.is_pending()
-            && !self.netpoll.has_waiters()
+            && !netpoll::has_waiters(self)
             && self.procs().all(|p| p.runq.is_empty())
     }
 

@@ -17,13 +17,14 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use crate::net::desc::{Direction, Slot, Waiter};
-use crate::prim::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use crate::prim::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sched::Sched;
 use crate::sched::critical;
+use crate::sched::current;
 use crate::sched::g::{Wait, WaitReason, transition};
 use crate::sched::inject::GList;
 use crate::sched::m::M;
-use crate::sched::p::NO_DEADLINE;
+use crate::sched::p::{NO_DEADLINE, P};
 use crate::sched::park;
 use crate::sched::refs::GRef;
 use crate::sched::ticket::{AnyWait, Ticket};
@@ -45,8 +46,6 @@ const MONITOR_INTERVAL_BUSY_NS: u64 = 1_000_000;
 #[derive(Debug)]
 pub(crate) struct Netpoll {
     epoll: Arc<Epoll>,
-    /// Goroutines that wait, or have been woken and did not run yet.
-    waiting: AtomicU32,
     /// Whether somebody takes events.
     polling: AtomicBool,
     /// When events were taken last.
@@ -63,22 +62,10 @@ impl Netpoll {
     pub(crate) fn new() -> io::Result<Netpoll> {
         Ok(Netpoll {
             epoll: Arc::new(Epoll::new()?),
-            waiting: AtomicU32::new(0),
             polling: AtomicBool::new(false),
             last: AtomicU64::new(0),
             interrupting: AtomicBool::new(false),
         })
-    }
-
-    /// Whether some goroutine waits for a socket.
-    ///
-    /// Its count goes up before it parks and down when it runs again, so never is a goroutine neither
-    /// counted here nor in a queue.
-    #[inline(always)]
-    pub(crate) fn has_waiters(&self) -> bool {
-        // ordering: Relaxed: an M that goes to sleep reads it after SleepFence, and a goroutine that begins
-        // to wait runs on an M that has yet to go to sleep.
-        self.waiting.load(Ordering::Relaxed) != 0
     }
 
     /// Becomes the one who takes events; false when somebody else is.
@@ -99,6 +86,8 @@ impl Netpoll {
     fn take_ready(&self, timeout_ns: Option<u64>) -> GList {
         let mut ready = GList::new();
         let mut events = self.epoll.wait(timeout_ns);
+        // Many sockets at once are in no cache.
+        events.tokens().for_each(Slot::fetch_ahead);
         for event in events.by_ref() {
             Slot::on_event(event, &mut ready);
         }
@@ -135,10 +124,22 @@ impl Netpoll {
     }
 }
 
+/// Whether some goroutine waits for a socket, or was woken from that and did not run yet.
+///
+/// Each P counts those that began to wait on it less those that went on on it ([`P::net_waiting`]): one word for all
+/// would be where all of them meet. The count goes up before a goroutine parks and down when it runs again, so never
+/// is one neither counted nor in a queue. The sum is right once no goroutine runs: while one does, it is a hint, but
+/// the M of that one looks again before it sleeps, after SleepFence.
+#[inline(never)]
+pub(crate) fn has_waiters(sched: &Sched) -> bool {
+    let counts = sched.made_procs().map(P::net_waiting);
+    counts.fold(0, i32::wrapping_add) != 0
+}
+
 /// Takes the events that are there; a goroutine to run next, while the others are on the queue of `m`'s P.
 pub(crate) fn poll(m: &M) -> Option<GRef> {
     let netpoll = &m.sched.netpoll;
-    if !netpoll.has_waiters() || !netpoll.begin() {
+    if !has_waiters(m.sched) || !netpoll.begin() {
         return None;
     }
     let mut ready = netpoll.take_ready(Some(0));
@@ -153,8 +154,8 @@ pub(crate) fn poll(m: &M) -> Option<GRef> {
 /// Takes the events that are there, if nobody did for a while; the goroutines are on the queue of `m`'s P.
 pub(crate) fn poll_if_due(m: &M) {
     let netpoll = &m.sched.netpoll;
-    if netpoll.has_waiters()
-        && netpoll.since_last(monotonic_ns()) >= BUSY_INTERVAL_NS
+    if netpoll.since_last(monotonic_ns()) >= BUSY_INTERVAL_NS
+        && has_waiters(m.sched)
         && netpoll.begin()
     {
         let ready = netpoll.take_ready(Some(0));
@@ -166,7 +167,7 @@ pub(crate) fn poll_if_due(m: &M) {
 
 /// How long the monitor leaves the network alone.
 pub(crate) fn monitor_interval(sched: &Sched) -> u64 {
-    if sched.netpoll.has_waiters() && sched.idle.idle_ps() == 0 {
+    if has_waiters(sched) && sched.idle.idle_ps() == 0 {
         MONITOR_INTERVAL_BUSY_NS
     } else {
         MONITOR_INTERVAL_NS
@@ -178,7 +179,7 @@ pub(crate) fn monitor_interval(sched: &Sched) -> u64 {
 pub(crate) fn poll_from_monitor(sched: &Sched, now: u64) {
     let netpoll = &sched.netpoll;
     let is_due = netpoll.since_last(now) >= monitor_interval(sched);
-    if !netpoll.has_waiters() || !is_due || !netpoll.begin() {
+    if !is_due || !has_waiters(sched) || !netpoll.begin() {
         return;
     }
     let mut ready = netpoll.take_ready(Some(0));
@@ -238,21 +239,19 @@ fn put_on_queue(m: &M, mut ready: GList) {
     m.sched.wake_p_if_needed();
 }
 
-/// One goroutine that waits, counted.
-struct Counted<'a>(&'a Netpoll);
+/// One goroutine that waits, counted. Made and dropped in its section.
+struct Counted(GRef);
 
-impl<'a> Counted<'a> {
-    fn new(netpoll: &'a Netpoll) -> Counted<'a> {
-        // ordering: Relaxed, as in `has_waiters`.
-        netpoll.waiting.fetch_add(1, Ordering::Relaxed);
-        Counted(netpoll)
+impl Counted {
+    fn new(me: GRef) -> Counted {
+        current::m_of(me).held_p().count_net_waiting(1);
+        Counted(me)
     }
 }
 
-impl Drop for Counted<'_> {
+impl Drop for Counted {
     fn drop(&mut self) {
-        // ordering: Relaxed, as in `has_waiters`: the goroutine runs.
-        self.0.waiting.fetch_sub(1, Ordering::Relaxed);
+        current::m_of(self.0).held_p().count_net_waiting(-1);
     }
 }
 
@@ -262,6 +261,7 @@ impl Drop for Counted<'_> {
 ///
 /// # Errors
 /// When the socket cannot be watched.
+#[inline(always)]
 pub(crate) fn wait(
     me: GRef,
     socket: (&'static Slot, RawFd),
@@ -276,6 +276,7 @@ pub(crate) fn wait(
 }
 
 /// [`wait`]; who watched the socket before, if it was another runtime.
+#[inline(always)]
 fn wait_in_section(
     me: GRef,
     socket: (&'static Slot, RawFd),
@@ -294,7 +295,7 @@ fn wait_in_section(
     if slot.changes(direction) != seen {
         return Ok(None);
     }
-    let _counted = Counted::new(netpoll);
+    let _counted = Counted::new(me);
     let wait = Wait {
         reason: WaitReason::IoWait,
         object: fd as u64,

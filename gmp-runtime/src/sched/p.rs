@@ -3,7 +3,8 @@
 use std::cell::{Cell, UnsafeCell};
 
 use crate::lock::{Rank, SpinLock};
-use crate::prim::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use crate::prim::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use crate::prim::hint;
 use crate::sched::fuzz;
 use crate::sched::g::G;
 use crate::sched::inject::GStack;
@@ -65,6 +66,8 @@ pub(crate) struct P {
     pub(crate) latencies: Durations,
     /// The state of the generator of random numbers.
     random: Cell<u64>,
+    /// Goroutines that began to wait for a socket on it, less those that went on on it.
+    net_waiting: AtomicI32,
     /// Free goroutines.
     pub(crate) free: UnsafeCell<GStack>,
     /// Free stacks.
@@ -107,6 +110,7 @@ impl P {
                     .wrapping_add(fuzz::seed().wrapping_mul(0x2545_f491_4f6c_dd1d))
                     .max(1),
             ),
+            net_waiting: AtomicI32::new(0),
             free: UnsafeCell::new(GStack::new()),
             stacks: UnsafeCell::new(StackCache::new(stack_class)),
             link: Cell::new(None),
@@ -129,6 +133,19 @@ impl P {
         self.queue()
             .get()
             .map(|taken| (GRef::from_non_null(taken.goroutine), taken.inherit_time))
+    }
+
+    /// Brings the memory near of those who come next in the ring: in a long one each is in no cache. The stack
+    /// pointer of the second one has just been fetched when it becomes the first.
+    #[inline(always)]
+    pub(crate) fn fetch_ahead(&self) {
+        let queue = self.queue();
+        if let Some(first) = queue.peek(0) {
+            GRef::from_non_null(first).context.fetch_ahead();
+            if let Some(second) = queue.peek(1) {
+                hint::prefetch(second.as_ptr());
+            }
+        }
     }
 
     /// Turns so far.
@@ -274,6 +291,19 @@ impl P {
     pub(crate) fn call_tick(&self) -> u32 {
         // ordering: Relaxed: for the monitor, after `in_call_of`.
         self.call_tick.load(Ordering::Relaxed)
+    }
+
+    /// Goroutines that began to wait for a socket on it, less those that went on on it.
+    pub(crate) fn net_waiting(&self) -> i32 {
+        // ordering: Relaxed: see `netpoll::has_waiters`.
+        self.net_waiting.load(Ordering::Relaxed)
+    }
+
+    /// Counts them. For the M that holds it.
+    pub(crate) fn count_net_waiting(&self, more: i32) {
+        let count = self.net_waiting().wrapping_add(more);
+        // ordering: Relaxed, as in `net_waiting`; only the M that holds the P writes it.
+        self.net_waiting.store(count, Ordering::Relaxed);
     }
 
     /// A number for a new goroutine, from a batch that `refill` gets when the last one is used up.

@@ -61,7 +61,7 @@ use crate::sched::implicit::{self, Suspect};
 use crate::sched::m::{M, PostSwitch};
 use crate::sched::p::P;
 use crate::sched::refs::{GRef, MRef};
-use crate::sched::{Sched, Shared, current, find, park, stw};
+use crate::sched::{Sched, Shared, current, find, netpoll, park, stw};
 use crate::sys::clock::monotonic_ns;
 use crate::sys::signal;
 use crate::sys::thread::send_signal;
@@ -128,7 +128,7 @@ pub(crate) fn look(sched: &Sched, watch: &mut Watch, now: u64) -> u64 {
     let all_busy = sched.idle.idle_ps() == 0;
     // One P is enough for all whom the network woke.
     let mut urgent = all_busy && sched.urgent_waits();
-    let anybody = all_busy && (sched.netpoll.has_waiters() || sched.work_waits());
+    let anybody = all_busy && (netpoll::has_waiters(sched) || sched.work_waits());
     for (p, watched) in sched.procs().zip(&mut watch.ps) {
         let turn = p.tick();
         if turn != watched.turn {

@@ -300,6 +300,29 @@ impl<T> Owner<'_, T> {
         self.take_oldest()
     }
 
+    /// The goroutine in the ring that so many will be taken before, unless thieves take some: to prepare for it.
+    #[inline]
+    pub(crate) fn peek(self, before: u32) -> Option<NonNull<T>> {
+        // ordering: Relaxed, all: a hint; the owner wrote the slot.
+        let position = self
+            .queue
+            .head
+            .0
+            .load(Ordering::Relaxed)
+            .wrapping_add(before);
+        let left = self
+            .queue
+            .owned
+            .0
+            .tail
+            .load(Ordering::Relaxed)
+            .wrapping_sub(position);
+        if left == 0 || left > CAPACITY as u32 {
+            return None;
+        }
+        NonNull::new(self.queue.slot(position).load(Ordering::Relaxed))
+    }
+
     /// How many goroutines the ring has room for before it overflows, at least.
     #[inline]
     pub(crate) fn room(self) -> usize {

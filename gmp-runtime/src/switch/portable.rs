@@ -115,6 +115,9 @@ impl Context {
     /// It is left for good.
     pub(crate) fn forget(&self) {}
 
+    /// Nothing: corosensei does not say what it needs first.
+    pub(crate) fn fetch_ahead(&self) {}
+
     /// Where its stack ends: corosensei does not say.
     pub(crate) fn stack_pointer(&self) -> usize {
         0

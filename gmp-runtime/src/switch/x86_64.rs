@@ -27,6 +27,7 @@
 
 use super::Registers;
 use super::fiber::Fiber;
+use crate::prim::hint;
 use crate::prim::process_wide::{AtomicUsize, Ordering};
 
 /// A suspended flow of control.
@@ -101,6 +102,14 @@ impl Context {
     pub(crate) fn forget(&self) {
         // ordering: Relaxed: a snapshot.
         self.stack_pointer.store(0, Ordering::Relaxed);
+    }
+
+    /// Brings the memory near that it needs first when it goes on.
+    pub(crate) fn fetch_ahead(&self) {
+        let stack = self.stack_pointer() as *const u8;
+        for line in 0..4 {
+            hint::prefetch(stack.wrapping_add(line * 64));
+        }
     }
 
     /// Where its stack ends.

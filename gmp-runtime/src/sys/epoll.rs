@@ -201,6 +201,16 @@ impl Epoll {
     }
 }
 
+impl Events {
+    /// The tokens of all of them.
+    pub(crate) fn tokens(&self) -> impl Iterator<Item = u64> {
+        self.buffer[..self.len]
+            .iter()
+            .map(|event| event.u64)
+            .filter(|&token| token != INTERRUPT)
+    }
+}
+
 impl Iterator for Events {
     type Item = Event;
 

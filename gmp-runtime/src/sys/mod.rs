@@ -12,6 +12,7 @@ pub(crate) mod memory;
 pub(crate) mod memory_barrier;
 pub(crate) mod modules;
 pub(crate) mod signal;
+pub(crate) mod socket;
 pub(crate) mod thread;
 pub(crate) mod tsc;
 pub(crate) mod unwind;
