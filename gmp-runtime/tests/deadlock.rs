@@ -142,7 +142,7 @@ fn talk_to_a_thread() {
 
 /// The thread that wakes it is on its way out when the last M looks around.
 fn wait_for_threads() {
-    for round in 0..ROUNDS / 10 {
+    for round in 0..ROUNDS / 4 {
         let (sender, receiver) = channel(1);
         let thread = std::thread::spawn(move || sender.try_send(round));
         assert_eq!(receiver.recv(), Ok(round));

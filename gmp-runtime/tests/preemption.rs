@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use common::hogs::Hogs;
-use common::run;
-use gmp_runtime::{go, sleep, yield_now};
+use common::{child, child_case, run, succeed};
+use gmp_runtime::{channel, go, sleep, yield_now};
 
 fn spin(rounds: u64) -> u64 {
     (0..rounds).fold(1, |x, i| {
@@ -200,6 +200,62 @@ fn goroutines_that_yield_run_beside_hogs() {
         shared.wait_for_progress(2);
         shared.end(handles);
     });
+}
+
+/// Whoever is preempted is last in the global queue: with one P goroutines take turns, in the same order always.
+// Perturbing changes the order of runs.
+#[cfg(not(gmp_sched_fuzz))]
+#[test]
+fn those_who_are_preempted_take_turns() {
+    const NAME: &str = "those_who_are_preempted_take_turns";
+    const HOGS: usize = 4;
+    const TURNS: usize = 3 * HOGS;
+    let Some(how) = child_case() else {
+        for (how, debug) in [("by signals", ""), ("in calls", "asyncpreemptoff=1")] {
+            succeed(child(NAME, how).env("GMPDEBUG", debug));
+        }
+        return;
+    };
+    let turns: Arc<Vec<AtomicU64>> = Arc::new((0..TURNS).map(|_| AtomicU64::new(0)).collect());
+    let (count, last) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    run(1, || {
+        let hogs: Vec<_> = (1..=HOGS as u64)
+            .map(|hog| {
+                let (turns, count, last) =
+                    (Arc::clone(&turns), Arc::clone(&count), Arc::clone(&last));
+                let calls = (how == "in calls").then(|| channel(1));
+                go(move || {
+                    while count.load(Ordering::Relaxed) < TURNS as u64 {
+                        if last.swap(hog, Ordering::Relaxed) != hog {
+                            let turn = count.fetch_add(1, Ordering::Relaxed) as usize;
+                            if let Some(place) = turns.get(turn) {
+                                place.store(hog, Ordering::Relaxed);
+                            }
+                        }
+                        spin(100);
+                        // Neither ever has to wait.
+                        if let Some((sender, receiver)) = &calls {
+                            sender.send(()).unwrap();
+                            receiver.recv().unwrap();
+                        }
+                    }
+                })
+            })
+            .collect();
+        for hog in hogs {
+            hog.join().unwrap();
+        }
+    });
+    let turns: Vec<_> = turns
+        .iter()
+        .map(|hog| hog.load(Ordering::Relaxed))
+        .collect();
+    for round in turns.chunks(HOGS) {
+        assert_eq!(round, &turns[..HOGS], "{turns:?}");
+    }
+    let mut all = turns[..HOGS].to_vec();
+    all.sort_unstable();
+    assert_eq!(all, [1, 2, 3, 4], "{turns:?}");
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! A model of the protocol: a goroutine that enters the runtime and a monitor that takes its P never both have it.
 
+use std::sync::atomic::{AtomicUsize as Count, Ordering::SeqCst};
+
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, Ordering, fence};
 use loom::thread;
@@ -19,7 +21,9 @@ struct Model {
 
 #[test]
 fn loom_a_p_is_taken_from_outside_only() {
-    loom::model(|| {
+    let outcomes = std::sync::Arc::new([Count::new(0), Count::new(0)]);
+    let noted = outcomes.clone();
+    loom::model(move || {
         let model = Arc::new(Model {
             mark: Mark::new(),
             held: SpinLock::new(Rank::Sched, true),
@@ -63,5 +67,9 @@ fn loom_a_p_is_taken_from_outside_only() {
         monitor.join().unwrap();
         // ordering: Relaxed: joined.
         assert_ne!(model.taken.load(Ordering::Relaxed), has_p);
+        noted[usize::from(has_p)].fetch_add(1, SeqCst);
     });
+    let outcomes = [0, 1].map(|kept| outcomes[kept].load(SeqCst));
+    println!("{outcomes:?} executions in which the P was taken, and kept");
+    assert!(outcomes.iter().all(|&seen| seen > 0), "{outcomes:?}");
 }

@@ -29,6 +29,8 @@
 //! either the P is seen to be held, or the M comes to its safe point before it runs anything. The stop does not wait
 //! for it: whoever makes the thread may wait for a lock of `malloc` that a stopped goroutine holds.
 //!
+//! The models in this file's tests search for a counterexample.
+//!
 //! The word is never the same in two stops. So an M that has not woken yet when the next stop begins is waited for,
 //! says so, and stays.
 //!
@@ -115,6 +117,59 @@ impl World {
         self.word.fetch_add(1, Ordering::Release);
     }
 
+    /// Asks `look` whether enough has come about, once more after each arrival and after a while; `look` is told how
+    /// often it was asked before.
+    fn wait_for_arrivals<T>(&self, mut look: impl FnMut(u32) -> Option<T>) -> T {
+        let mut round = 0;
+        loop {
+            // ordering: Acquire; pairs with the Release in `sleep_at_safe_point`.
+            let seen = self.arrivals.load(Ordering::Acquire);
+            if let Some(enough) = look(round) {
+                return enough;
+            }
+            futex::wait(&self.arrivals, seen, Some(ASK_AGAIN_NS));
+            round += 1;
+        }
+    }
+
+    /// Whether the M of `safe_point` is at its safe point of this stop. Under the lock.
+    fn has_at(&self, safe_point: &AtomicU32) -> bool {
+        // ordering: Relaxed: under the lock.
+        safe_point.load(Ordering::Relaxed) == self.word()
+    }
+
+    /// For an M that says that it has a P: whether it is to stop before it uses it.
+    #[inline(always)]
+    fn is_wanted_with_p(&self) -> bool {
+        // fence: pairs with the one in `begin`: either the M that takes a P sees the word, or is seen there.
+        self.fences.frequent();
+        self.is_to_stop()
+    }
+
+    /// At a safe point that was noted while the word was `seen`: tells whoever stops the world, and sleeps until the word
+    /// is another, or for no reason.
+    fn sleep_at_safe_point(&self, seen: u32) {
+        // ordering: Release; pairs with the Acquire in `wait_for_arrivals`.
+        self.arrivals.fetch_add(1, Ordering::Release);
+        futex::wake(&self.arrivals, 1);
+        futex::wait(&self.word, seen, None);
+    }
+
+    /// Wakes everybody when the word is even again.
+    fn wake_all(&self) {
+        futex::wake(&self.word, u32::MAX);
+    }
+
+    /// Waits, on a thread without a P, until the world goes on.
+    #[inline(always)]
+    fn wait_until_it_goes_on(&self) {
+        let mut seen = self.word();
+        while is_odd(seen) {
+            futex::wait(&self.word, seen, None);
+            seen = self.word();
+        }
+    }
+
     /// In a child that `fork` made: whoever stopped the world is not here.
     pub(crate) fn after_fork(&self) {
         if self.is_to_stop() {
@@ -187,22 +242,20 @@ impl Stopped {
             // Should it wait for a goroutine, it comes to the scheduler, which says so.
             p.demand_attention();
         }
-        // fence: pairs with the one in `stop_if_wanted`: either the M that takes a P sees the word, or is seen here.
+        // fence: pairs with the one in `is_wanted_with_p`: either the M that takes a P sees the word, or is seen here.
         world.fences.rare();
-        let mut round = 0;
-        loop {
-            // ordering: Acquire; pairs with the Release in `stop_here`.
-            let seen = world.arrivals.load(Ordering::Acquire);
+        let stands = world.wait_for_arrivals(|round| {
             // Each of the two may be asked for its own.
             let all_stand = sched.ask_to_stop(own, round) & sched.ask_those_without_p(round);
+            let is_late = || deadline.is_some_and(|deadline| Instant::now() >= deadline);
             if all_stand || sched.stopping() {
-                break;
+                Some(true)
+            } else {
+                is_late().then_some(false)
             }
-            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                return false;
-            }
-            futex::wait(&world.arrivals, seen, Some(ASK_AGAIN_NS));
-            round += 1;
+        });
+        if !stands {
+            return false;
         }
         world.stopping_times.record(monotonic_ns() - self.since);
         match self.me {
@@ -234,7 +287,7 @@ impl Drop for Stopped {
                 world.turn_over();
             }
         }
-        futex::wake(&world.word, u32::MAX);
+        world.wake_all();
         world.pauses.record(monotonic_ns() - self.since);
         sched.serve_awaiting();
         sched.look_after_handoff();
@@ -293,8 +346,7 @@ impl Sched {
 
     /// Whether `m` is at its safe point of this stop. Under the lock.
     fn stands(&self, m: &M) -> bool {
-        // ordering: Relaxed: under the lock.
-        m.safe_point.load(Ordering::Relaxed) == self.world.word()
+        self.world.has_at(&m.safe_point)
     }
 
     /// Gives Ps that wait for an M to Ms that went to sleep while those could not be taken.
@@ -336,12 +388,7 @@ fn is_stuck(m: &M, round: u32) -> bool {
 /// The M, which was given a P, waits until the world goes on before it takes it.
 #[inline(always)]
 pub(crate) fn wait_to_take(m: &M) {
-    let world = &m.sched.world;
-    let mut seen = world.word();
-    while is_odd(seen) {
-        futex::wait(&world.word, seen, None);
-        seen = world.word();
-    }
+    m.sched.world.wait_until_it_goes_on();
 }
 
 /// The M is at a safe point: stays there while the world is to stop.
@@ -369,19 +416,18 @@ pub(crate) fn stop_here(m: &M, how: Preemption) {
             }
             seen
         };
-        // ordering: Release; pairs with the Acquire in `begin`.
-        world.arrivals.fetch_add(1, Ordering::Release);
-        futex::wake(&world.arrivals, 1);
-        futex::wait(&world.word, seen, None);
+        world.sleep_at_safe_point(seen);
     }
 }
 
 /// [`stop_here`] in the scheduler, if the world is to stop. Whoever takes a P calls it before it runs a goroutine.
 #[inline(always)]
 pub(crate) fn stop_if_wanted(m: &M) {
-    // fence: pairs with the one in `begin`.
-    m.sched.world.fences.frequent();
-    if m.sched.world.is_to_stop() {
+    if m.sched.world.is_wanted_with_p() {
         stop_here(m, Preemption::Cooperative);
     }
 }
+
+#[cfg(all(test, loom))]
+#[path = "stw_tests.rs"]
+mod tests;

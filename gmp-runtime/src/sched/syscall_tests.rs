@@ -1,6 +1,7 @@
 //! A model of the exchange that decides who has a P after a system call: its M, or the monitor.
 
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize as Count, Ordering::SeqCst};
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
@@ -38,7 +39,9 @@ fn some_m() -> MRef {
 /// out with the P, and has it alone.
 #[test]
 fn loom_a_call_ends_with_one_holder() {
-    loom::model(|| {
+    let outcomes = std::sync::Arc::new([Count::new(0), Count::new(0)]);
+    let noted = outcomes.clone();
+    loom::model(move || {
         let world = Arc::new(World {
             p: P::new(0, 0),
             plain: UnsafeCell::new(0),
@@ -74,5 +77,9 @@ fn loom_a_call_ends_with_one_holder() {
             uses + u32::from(taken) + 1,
             "nobody's use is lost"
         );
+        noted[usize::from(lost)].fetch_add(1, SeqCst);
     });
+    let outcomes = [0, 1].map(|lost| outcomes[lost].load(SeqCst));
+    println!("{outcomes:?} executions in which the P was kept, and lost");
+    assert!(outcomes.iter().all(|&seen| seen > 0), "{outcomes:?}");
 }

@@ -375,6 +375,7 @@ mod tests {
     #[test]
     fn a_cache_moves_stacks_in_batches_and_loses_none() {
         const CLASS: u8 = 5;
+        assert_eq!((CACHED, BATCH), (64, 32), "as Go's for goroutines");
         let pool = StackPool::global().unwrap();
         let mut cache = StackCache::new(CLASS);
         let mut stacks = Vec::new();
