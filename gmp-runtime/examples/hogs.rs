@@ -7,20 +7,23 @@
 //! system, without a runtime: what the hogs would do by themselves.
 //!
 //! `hogs lone PAIRS ROUNDS`: what a hog loses that has a P to itself, beside nobody, against the same on a thread; and
-//! `hogs finish PROCS HOGS MILLISECONDS`: so many that compute for so long each, and then end.
+//! `hogs finish PROCS HOGS MILLISECONDS`: so many that compute for so long each, and then end. `hogs dial PROCS BUSY DIALS`:
+//! how long connections to a goroutine of the same process take while so many never call the runtime, and, in another
+//! run, yield all the time. `hogs idle SECONDS`: the processor time of a process whose goroutines wait.
 
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::error::Error;
 use std::hint::black_box;
-use std::io::{PipeWriter, Write};
+use std::io::{PipeWriter, Read, Write};
 use std::panic::{catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use gmp_runtime::{Runtime, go, sleep};
+use gmp_runtime::net::{TcpListener, TcpStream};
+use gmp_runtime::{Runtime, go, sleep, yield_now};
 
 const KINDS: [&str; 8] = [
     "loop", "alloc", "lock", "hash", "sort", "print", "unwind", "local",
@@ -225,6 +228,87 @@ fn finish(procs: u64, hogs: u64, time: Duration) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
+/// Dials a listener of this process again and again, beside `busy` goroutines that call `work`; prints how long until
+/// the connection is there, and until the first byte of the other side is.
+fn dial(procs: u64, busy: u64, dials: u64, what: &str, work: fn()) -> Result<(), Box<dyn Error>> {
+    let runtime = Runtime::builder().procs(procs as usize).build()?;
+    let dial_all = || -> std::io::Result<[Vec<Duration>; 2]> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let address = listener.local_addr()?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let hogs: Vec<_> = (0..busy)
+            .map(|_| {
+                let stop = Arc::clone(&stop);
+                go(move || {
+                    while !stop.load(Ordering::Relaxed) {
+                        work();
+                    }
+                })
+            })
+            .collect();
+        let server = go(move || -> std::io::Result<()> {
+            for _ in 0..dials {
+                (&listener.accept()?.0).write_all(b"x")?;
+            }
+            Ok(())
+        });
+        let mut times = [Vec::new(), Vec::new()];
+        for _ in 0..dials {
+            let begun = Instant::now();
+            let stream = TcpStream::connect(address)?;
+            times[0].push(begun.elapsed());
+            (&stream).read_exact(&mut [0])?;
+            times[1].push(begun.elapsed());
+            sleep(Duration::from_millis(1));
+        }
+        stop.store(true, Ordering::Relaxed);
+        server
+            .join()
+            .map_err(|_| std::io::Error::other("the server panicked"))??;
+        hogs.into_iter().for_each(|hog| drop(hog.join()));
+        Ok(times)
+    };
+    // SAFETY: nothing that belongs to a thread lives across a call that may park.
+    let times = unsafe { runtime.run(dial_all) }?;
+    for (mut times, until) in times.into_iter().zip(["connected", "first byte"]) {
+        times.sort_unstable();
+        let at = |thousandths: usize| times[(times.len() - 1) * thousandths / 1000];
+        println!(
+            "P={procs}, {busy} that {what}: {until} after p50 {:?} p99 {:?} p99.9 {:?} most {:?}",
+            at(500),
+            at(990),
+            at(999),
+            at(1000)
+        );
+    }
+    Ok(())
+}
+
+/// The processor time of this process while everybody waits: nothing but a timer; then somebody for the network, too.
+fn idle(time: Duration) -> Result<(), Box<dyn Error>> {
+    for network in [false, true] {
+        let runtime = Runtime::new()?;
+        let wait = || -> std::io::Result<_> {
+            let listener = TcpListener::bind("127.0.0.1:0")?;
+            if network {
+                go(move || listener.accept().map(drop));
+            }
+            sleep(Duration::from_millis(500));
+            let before = used(libc::CLOCK_PROCESS_CPUTIME_ID);
+            sleep(time);
+            Ok(used(libc::CLOCK_PROCESS_CPUTIME_ID) - before)
+        };
+        // SAFETY: nothing that belongs to a thread lives across a call that may park.
+        let used = unsafe { runtime.run(wait) }?;
+        println!(
+            "{time:?} in which all wait{}: {used:?} of processor time, {:.4} %",
+            if network { ", one for the network" } else { "" },
+            100.0 * used.as_secs_f64() / time.as_secs_f64()
+        );
+    }
+    Ok(())
+}
+
 struct Shared {
     stop: AtomicBool,
     wrong: AtomicU64,
@@ -273,6 +357,17 @@ fn main() -> Result<(), Box<dyn Error>> {
             let time = Duration::from_millis(number(4, 20)?);
             return finish(number(2, 2)?, number(3, 5000)?, time);
         }
+        Some("dial") => {
+            let (procs, busy, dials) = (number(2, 2)?, number(3, 4)?, number(4, 2000)?);
+            dial(procs, busy, dials, "never call", || {
+                black_box(spin(5_000));
+            })?;
+            return dial(procs, busy, dials, "yield", || {
+                black_box(spin(5_000));
+                yield_now();
+            });
+        }
+        Some("idle") => return idle(Duration::from_secs(number(2, 10)?)),
         _ => {}
     }
     let (procs, hogs, seconds) = (number(1, 2)?, number(2, 20)?, number(3, 5)?);

@@ -4,13 +4,12 @@ mod common;
 
 use std::collections::HashMap;
 use std::hint::black_box;
-use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use common::hogs::Hogs;
-use common::{child, child_case, run, succeed};
+use common::{PROCS, child, child_case, run, succeed};
 use gmp_runtime::{channel, go, sleep, yield_now};
 
 fn spin(rounds: u64) -> u64 {
@@ -19,43 +18,94 @@ fn spin(rounds: u64) -> u64 {
     })
 }
 
-fn everybody_comes_on(
-    procs: usize,
-    hogs: usize,
-    work: impl Fn(usize, u64) + Send + Sync + 'static,
-) {
-    run(procs, move || {
-        let shared = Hogs::new(hogs);
-        let handles = shared.start(work);
+/// On one P, on two and on four; there are more hogs than Ps.
+fn everybody_comes_on(hogs: usize, work: impl Fn(usize, u64) + Clone + Send + Sync + 'static) {
+    for procs in PROCS {
+        let work = work.clone();
+        run(procs, move || {
+            let shared = Hogs::new(hogs);
+            let handles = shared.start(work);
+            shared.wait_for_progress(3);
+            shared.end(handles);
+        });
+    }
+}
+
+#[test]
+fn hogs_in_a_loop_come_on() {
+    everybody_comes_on(6, |_, _| {
+        spin(1000);
+    });
+}
+
+#[test]
+fn twenty_hogs_come_on() {
+    everybody_comes_on(20, |_, _| {
+        spin(1000);
+    });
+}
+
+/// Each has as many turns as any other. Within 20 % on a machine that does nothing else; the bound here is wide.
+#[test]
+fn hogs_of_one_kind_come_equally_far() {
+    for procs in [1, 2] {
+        let counts = run(procs, || {
+            let shared = Hogs::new(5);
+            let handles = shared.start(|_, _| {
+                spin(1000);
+            });
+            shared.wait_for_progress(1);
+            sleep(Duration::from_secs(2));
+            let counts = shared.counts();
+            shared.end(handles);
+            counts
+        });
+        let (least, most) = (counts.iter().min().unwrap(), counts.iter().max().unwrap());
+        assert!(most / 3 <= *least, "on {procs} Ps: {counts:?}");
+    }
+}
+
+/// The processor time of the process.
+fn cpu_time() -> Duration {
+    // SAFETY: all-zero is valid, and the call fills in the local variable.
+    unsafe {
+        let mut time = std::mem::zeroed::<libc::timespec>();
+        let clock = libc::CLOCK_PROCESS_CPUTIME_ID;
+        assert_eq!(libc::clock_gettime(clock, &mut time), 0);
+        Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+    }
+}
+
+/// Those that are frozen use no processor: with one P a process cannot use two, whatever its hogs do.
+#[test]
+fn one_p_uses_one_processor() {
+    const NAME: &str = "one_p_uses_one_processor";
+    if child_case().is_none() {
+        succeed(&mut child(NAME, "run"));
+        return;
+    }
+    run(1, || {
+        let shared = Hogs::new(8);
+        let handles = shared.start(|i, _| {
+            // Half of them come out of the kernel without a P, and go on.
+            if i % 2 == 0 {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            spin(3_000_000);
+        });
+        shared.wait_for_progress(1);
+        let before = (cpu_time(), Instant::now());
         shared.wait_for_progress(3);
+        let (used, passed) = (cpu_time() - before.0, before.1.elapsed());
         shared.end(handles);
-    });
-}
-
-#[test]
-fn hogs_in_a_loop_share_one_p() {
-    everybody_comes_on(1, 4, |_, _| {
-        spin(1000);
-    });
-}
-
-#[test]
-fn hogs_in_a_loop_share_two_ps() {
-    everybody_comes_on(2, 6, |_, _| {
-        spin(1000);
-    });
-}
-
-#[test]
-fn twenty_hogs_share_four_ps() {
-    everybody_comes_on(4, 20, |_, _| {
-        spin(1000);
+        println!("{used:?} in {passed:?}");
+        assert!(used < passed * 14 / 10, "{used:?} in {passed:?}");
     });
 }
 
 #[test]
 fn hogs_that_allocate_come_on() {
-    everybody_comes_on(2, 6, |i, round| {
+    everybody_comes_on(6, |i, round| {
         let mut parts: Vec<Vec<u8>> = Vec::new();
         for size in 0..50 {
             parts.push(vec![i as u8; (round as usize * 131 + size * 977) % 20_000]);
@@ -69,7 +119,7 @@ fn hogs_that_allocate_come_on() {
 
 #[test]
 fn hogs_that_hash_come_on_with_right_results() {
-    everybody_comes_on(2, 4, |i, round| {
+    everybody_comes_on(4, |i, round| {
         let map: HashMap<u64, u64> = (0..500).map(|k| (k + round, k * i as u64)).collect();
         assert_eq!(map.len(), 500);
         assert_eq!(map[&(round + 499)], 499 * i as u64);
@@ -83,7 +133,7 @@ fn hogs_in_c_code_come_on_with_right_results() {
         let (a, b) = unsafe { (*a.cast::<u32>(), *b.cast::<u32>()) };
         a.cmp(&b) as libc::c_int
     }
-    everybody_comes_on(2, 4, |i, round| {
+    everybody_comes_on(4, |i, round| {
         let mut numbers: Vec<u32> = (0..3000_u32)
             .map(|n| (n + round as u32).wrapping_mul(2_654_435_761) ^ i as u32)
             .collect();
@@ -98,7 +148,7 @@ fn thread_locals_and_catch_unwind_are_right() {
     thread_local! {
         static DEPTH: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
     }
-    everybody_comes_on(2, 6, |_, round| {
+    everybody_comes_on(6, |_, round| {
         // A goroutine that is frozen goes on on its thread, with nobody else there meanwhile.
         DEPTH.with(|depth| {
             let before = depth.get();
@@ -118,52 +168,62 @@ fn thread_locals_and_catch_unwind_are_right() {
 
 #[test]
 fn a_lock_of_std_that_a_frozen_goroutine_holds_is_waited_for() {
-    let lock = Arc::new(std::sync::Mutex::new(0_u64));
-    let total = Arc::clone(&lock);
-    let rounds = run(2, move || {
-        let shared = Hogs::new(5);
-        let handles = shared.start(move |_, _| {
-            let mut value = lock.lock().unwrap();
-            let before = *value;
-            spin(20_000);
-            *value = before + 1;
+    for procs in PROCS {
+        let lock = Arc::new(std::sync::Mutex::new(0_u64));
+        let total = Arc::clone(&lock);
+        let rounds = run(procs, move || {
+            let shared = Hogs::new(5);
+            let handles = shared.start(move |_, _| {
+                let mut value = lock.lock().unwrap();
+                let before = *value;
+                spin(20_000);
+                *value = before + 1;
+            });
+            shared.wait_for_progress(3);
+            shared.end(handles);
+            shared.counts().iter().sum::<u64>()
         });
-        shared.wait_for_progress(3);
-        shared.end(handles);
-        shared.counts().iter().sum::<u64>()
-    });
-    assert_eq!(*total.lock().unwrap(), rounds);
+        assert_eq!(*total.lock().unwrap(), rounds);
+    }
 }
 
+/// By `println!`, whose lock whoever is frozen may hold, in a process of its own.
 #[test]
 fn printing_to_a_pipe_goes_on() {
-    let (mut reader, writer) = std::io::pipe().unwrap();
-    let read = std::thread::spawn(move || {
-        let mut text = String::new();
-        std::io::Read::read_to_string(&mut reader, &mut text).unwrap();
-        text
-    });
-    let lines = run(2, move || {
-        let shared = Hogs::new(4);
-        let writer = std::sync::Mutex::new(writer);
-        let handles = shared.start(move |i, round| {
-            writeln!(writer.lock().unwrap(), "hog {i} round {round} of many").unwrap();
+    const NAME: &str = "printing_to_a_pipe_goes_on";
+    if let Some(case) = child_case() {
+        let lines = run(case.parse().unwrap(), || {
+            let shared = Hogs::new(6);
+            let handles = shared.start(|i, round| println!("hog {i} round {round} of many"));
+            shared.wait_for_progress(5);
+            shared.end(handles);
+            shared.counts().iter().sum::<u64>()
         });
-        shared.wait_for_progress(3);
-        shared.end(handles);
-        shared.counts().iter().sum::<u64>()
-    });
-    let text = read.join().unwrap();
-    assert_eq!(text.lines().count() as u64, lines);
-    assert!(
-        text.lines()
-            .all(|line| line.starts_with("hog ") && line.ends_with("of many"))
-    );
+        eprintln!("{lines} lines");
+        return;
+    }
+    for procs in PROCS {
+        let output = succeed(&mut child(NAME, &procs.to_string()));
+        let text = String::from_utf8(output.stdout).unwrap();
+        let lines = text.lines().filter(|line| line.contains("hog "));
+        let whole = lines.filter(|line| line.ends_with("of many")).count();
+        assert_eq!(text.matches("hog ").count(), whole);
+        let told = stderr_lines(&output.stderr);
+        assert!(
+            told.contains(&format!("{whole} lines")),
+            "{whole}: {told:?}"
+        );
+    }
+}
+
+fn stderr_lines(bytes: &[u8]) -> Vec<String> {
+    let text = String::from_utf8_lossy(bytes);
+    text.lines().map(str::to_owned).collect()
 }
 
 #[test]
 fn a_hog_that_calls_the_runtime_all_the_time_is_preempted_too() {
-    everybody_comes_on(1, 3, |_, _| {
+    everybody_comes_on(6, |_, _| {
         // A call that does not block.
         assert!(gmp_runtime::proc_id().is_some());
     });
@@ -327,9 +387,10 @@ fn a_goroutine_that_unwinds_stays_on_its_thread() {
 
 #[test]
 fn no_more_than_a_thousand_goroutines_are_frozen() {
+    const HOGS: u64 = 4000;
     let threads = run(2, || {
-        let left = Arc::new(AtomicU64::new(1500));
-        let hogs: Vec<_> = (0..1500)
+        let left = Arc::new(AtomicU64::new(HOGS));
+        let hogs: Vec<_> = (0..HOGS)
             .map(|_| {
                 let left = Arc::clone(&left);
                 go(move || {
@@ -350,5 +411,5 @@ fn no_more_than_a_thousand_goroutines_are_frozen() {
         }
         gmp_runtime::metrics().count("/sched/threads/total:threads")
     });
-    assert!(threads.unwrap() < 1200, "{threads:?}");
+    assert!(threads.unwrap() < 1600, "{threads:?}");
 }

@@ -425,7 +425,7 @@ impl Shared {
     }
 
     /// Whether no more goroutines are to be frozen, as long as others wait.
-    fn are_enough_frozen(&self) -> bool {
+    pub(crate) fn are_enough_frozen(&self) -> bool {
         self.frozen.len() >= MOST_FROZEN
     }
 

@@ -185,8 +185,13 @@ impl Sched {
         }
     }
 
-    /// Go's `globrunqgetbatch`: the length divided by the number of Ps, plus one, half a ring at most.
+    /// Go's `globrunqgetbatch`: the length divided by the number of Ps, plus one, half a ring at most. None, while
+    /// so many are frozen that those are to take turns: in the ring the others would come before them, and be
+    /// frozen in turn.
     fn global_share(&self, shared: &Shared) -> u32 {
+        if shared.are_enough_frozen() {
+            return 0;
+        }
         let len = shared.global.len();
         (len / self.proc_count() + 1).min(len).min(GLOBAL_BATCH)
     }
