@@ -21,8 +21,12 @@ use crate::prim::atomic::{AtomicBool, Ordering};
 use crate::prim::cell::UnsafeCell;
 use crate::prim::{const_unless_loom, hint};
 use crate::sched::fuzz;
+#[cfg(not(loom))]
+use crate::{fatal::fatal, sys::thread::is_child_of_fork};
 use std::fmt;
 use std::ops::{Deref, DerefMut};
+#[cfg(not(loom))]
+use std::time::{Duration, Instant};
 
 /// Where a lock stands in the order of taking: a thread that holds one may take those *below* it in this
 /// list only.
@@ -56,6 +60,10 @@ impl Rank {
 /// How often a waiter looks before it gives its time slice to somebody else.
 #[cfg(not(loom))]
 const SPINS_BEFORE_YIELD: u32 = 60;
+
+/// Whoever waits longer, in a child that `fork` made, waits for a thread that is not there.
+#[cfg(not(loom))]
+const LONGEST_IN_CHILD: Duration = Duration::from_secs(1);
 
 /// A lock without data: one byte. Whoever locks must unlock, on the same thread.
 pub(crate) struct Spin {
@@ -146,6 +154,7 @@ impl Spin {
     #[cfg(not(loom))]
     fn wait(&self) {
         let mut spins = 0;
+        let mut since = None;
         loop {
             // Reading first keeps the cache line shared while it is of no use to own it.
             if !self.is_locked() && self.take() {
@@ -157,6 +166,15 @@ impl Spin {
             } else {
                 spins = 0;
                 crate::sys::thread::sched_yield();
+                if is_child_of_fork() {
+                    let since = *since.get_or_insert_with(Instant::now);
+                    if since.elapsed() > LONGEST_IN_CHILD {
+                        fatal!(
+                            "the runtime is used in a child that `fork` made while another thread had one of its locks: \
+                             until the child calls `exec` or `_exit` it may run code of the program alone"
+                        );
+                    }
+                }
             }
         }
     }
@@ -361,9 +379,36 @@ mod held {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    #[cfg(debug_assertions)]
     use crate::test_child;
     use std::sync::Arc;
+
+    /// A thread that has a lock is not in a child that `fork` makes meanwhile.
+    #[test]
+    fn a_lock_of_a_thread_that_fork_left_behind_ends_the_child() {
+        const NAME: &str = "lock::tests::a_lock_of_a_thread_that_fork_left_behind_ends_the_child";
+        if test_child::requested_case().is_some() {
+            crate::sys::thread::call_in_children(|| ()).unwrap();
+            static LOCK: Spin = Spin::new(Rank::Sched);
+            std::thread::spawn(|| LOCK.lock()).join().unwrap();
+            // SAFETY: the child takes a lock and ends.
+            let pid = unsafe { libc::fork() };
+            if pid == 0 {
+                LOCK.lock();
+                // SAFETY: it ends here.
+                unsafe { libc::_exit(7) };
+            }
+            let mut status = 0;
+            // SAFETY: the child is ours, and the status is there.
+            assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, 0) }, pid);
+            assert_eq!(libc::WTERMSIG(status), libc::SIGABRT);
+            return;
+        }
+        let output = test_child::run(NAME, "fork");
+        let text = test_child::stderr(&output);
+        assert!(output.status.success(), "{text}");
+        let message = "fatal error: the runtime is used in a child that `fork` made while another thread had one of its";
+        assert!(text.contains(message), "{text}");
+    }
 
     #[test]
     fn one_thread_at_a_time_changes_the_data() {

@@ -219,3 +219,66 @@ fn thread_locals_are_used_between_calls_that_park() {
     assert_eq!(VISITS.load(SeqCst), GOROUTINES * VISITS_EACH);
     assert!(THREADS.load(SeqCst) > 1, "all on one thread");
 }
+
+/// What a goroutine does in a child that it made by `fork`.
+fn in_fork(what: fn()) -> i32 {
+    run(2, || {
+        // Others are there to be run by mistake.
+        let others: Vec<_> = (0..10).map(|_| go(|| println!("other"))).collect();
+        // SAFETY: the child runs `what` and ends.
+        let pid = unsafe { libc::fork() };
+        if pid == 0 {
+            what();
+            // SAFETY: it ends here.
+            unsafe { libc::_exit(7) };
+        }
+        assert!(pid > 0);
+        let mut status = 0;
+        // SAFETY: the child is ours, and the status is there.
+        assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, 0) }, pid);
+        for other in others {
+            assert!(other.join().is_ok());
+        }
+        status
+    })
+}
+
+#[test]
+fn the_runtime_is_not_used_in_a_child_of_fork() {
+    const NAME: &str = "the_runtime_is_not_used_in_a_child_of_fork";
+    let cases: [(&str, fn()); 4] = [
+        ("nothing", || ()),
+        ("yields", yield_now),
+        ("spawns", || drop(go(|| ()))),
+        ("wakes", || {
+            let (sender, receiver) = channel(1);
+            let _ = (sender.send(1), receiver.recv());
+        }),
+    ];
+    if let Some(name) = child_case() {
+        let what = cases.iter().find(|(of, _)| *of == name);
+        println!("status {}", in_fork(what.unwrap_or(&cases[0]).1));
+        return;
+    }
+    for (name, _) in cases {
+        let output = succeed(&mut child(NAME, name));
+        let (said, told) = (String::from_utf8_lossy(&output.stdout), stderr(&output));
+        // The child itself runs no goroutine.
+        assert_eq!(said.matches("other\n").count(), 10, "{name}: {said}");
+        let expected = if name == "nothing" {
+            7 << 8
+        } else {
+            libc::SIGABRT
+        };
+        let is_expected = |line: &str| {
+            let status = line
+                .strip_prefix("status ")
+                .and_then(|rest| rest.parse::<i32>().ok());
+            // Without the bit that says that memory was written to a file.
+            status.is_some_and(|status| status & !0x80 == expected)
+        };
+        assert!(said.lines().any(is_expected), "{name}: {said}");
+        let message = "fatal error: goroutine 1 uses the runtime in a child that `fork` made, ";
+        assert_eq!(told.contains(message), name != "nothing", "{name}: {told}");
+    }
+}

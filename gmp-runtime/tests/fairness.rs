@@ -90,10 +90,11 @@ fn one_that_is_made_ready_runs_before_those_that_queue() {
     });
 }
 
-/// Two that make each other ready are always next; a third one must come to run all the same.
+/// Two that make each other ready are always next, and share a slice; when that is over, after 256 turns, a third one
+/// comes to run, long before anybody has to be preempted.
 #[test]
 fn a_pair_that_talks_does_not_starve_a_third() {
-    const MOST: usize = 3_000_000;
+    const MOST: usize = 3 * 256;
     for capacity in [0, 1] {
         let rounds = run(1, || {
             let ran = Arc::new(AtomicBool::new(false));
@@ -263,7 +264,8 @@ fn the_61st_turn_is_the_global_queues() {
             go(move || link(turns, ran, end));
             ended.recv().unwrap()
         });
-        assert!(turns <= 62, "{turns} turns");
+        // A goroutine that comes back to its P from a wait in the kernel counts as a turn, too, and may be the 61st.
+        assert!(turns <= 2 * 61 + 1, "{turns} turns");
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use common::hogs::Hogs;
 use common::{PROCS, child, child_case, run, succeed};
-use gmp_runtime::{channel, go, sleep, yield_now};
+use gmp_runtime::{channel, go, park, sleep, yield_now};
 
 fn spin(rounds: u64) -> u64 {
     (0..rounds).fold(1, |x, i| {
@@ -316,6 +316,43 @@ fn those_who_are_preempted_take_turns() {
     let mut all = turns[..HOGS].to_vec();
     all.sort_unstable();
     assert_eq!(all, [1, 2, 3, 4], "{turns:?}");
+}
+
+/// Goroutines that queue in the global queue come before one that is preempted while they do.
+// Perturbing changes the order of runs.
+#[cfg(not(gmp_sched_fuzz))]
+#[test]
+fn who_is_preempted_comes_after_those_who_queue() {
+    const QUEUE: u64 = 5;
+    let ran_before = run(1, || {
+        let ran = Arc::new(AtomicU64::new(0));
+        let parked: Vec<_> = (0..QUEUE)
+            .map(|_| {
+                let ran = Arc::clone(&ran);
+                go(move || {
+                    park();
+                    ran.fetch_add(1, Ordering::Relaxed);
+                })
+            })
+            .collect();
+        yield_now();
+        let handles: Vec<_> = parked.iter().map(|one| one.goroutine()).collect();
+        // A thread that runs no goroutine puts them there.
+        let waker = std::thread::spawn(move || handles.iter().for_each(|one| one.unpark()));
+        let ran_before = loop {
+            spin(100);
+            match ran.load(Ordering::Relaxed) {
+                0 => {}
+                ran => break ran,
+            }
+        };
+        waker.join().unwrap();
+        for one in parked {
+            one.join().unwrap();
+        }
+        ran_before
+    });
+    assert_eq!(ran_before, QUEUE);
 }
 
 #[test]

@@ -28,9 +28,10 @@
 //! Without a membarrier every call into the runtime would need a full fence; there the P stays until the signal of
 //! `sched::preempt` ends its turn.
 
+use crate::fatal::fatal;
 use crate::lock::SpinGuard;
 use crate::prim::atomic::Ordering;
-use crate::sched::g::{GState, transition};
+use crate::sched::g::transition;
 use crate::sched::m::M;
 use crate::sched::p::P;
 use crate::sched::preempt;
@@ -130,6 +131,13 @@ pub(crate) fn take(sched: &Sched, p: PRef) -> bool {
 pub(crate) fn come_back(g: GRef) {
     let m = &*current::m_of(g);
     let sched = m.sched;
+    if sched.is_forked() {
+        fatal!(
+            "goroutine {} uses the runtime in a child that `fork` made, where no other thread of it is left: until the \
+             child calls `exec` or `_exit` it may run code of the program alone",
+            g.id.get()
+        );
+    }
     let mut shared = sched.shared.lock();
     if !g.mark.is_taken() {
         // The monitor has looked again.
@@ -178,15 +186,12 @@ fn wait_for_p(m: &M, g: GRef, shared: SpinGuard<'_, Shared>) {
     preempt::freeze_without_p(m, g, shared);
 }
 
-/// In a child that `fork` made on the thread of `m`: nobody gives its goroutine a P, so it has one.
+/// In a child that `fork` made on the thread of `m`: [`come_back`] ends the process when its goroutine enters the
+/// runtime, whose queues have copies of goroutines that run in the parent, and whose locks may be those of threads that
+/// are not here.
 pub(crate) fn after_fork(m: &M) {
-    if let Some(g) = m.current().filter(|g| g.mark.is_taken()) {
-        g.mark.set_taken(false);
-        // The monitor, which is not here, may have been in the middle of `take`.
-        if g.state() == GState::Syscall as u32 {
-            transition!(g, Syscall => Running);
-        }
-        m.end_call(Some(m.sched.proc_at(0)));
+    if let Some(g) = m.current() {
+        g.mark.set_taken(true);
     }
 }
 

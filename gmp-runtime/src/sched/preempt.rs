@@ -231,6 +231,10 @@ fn on_signal() -> bool {
     let Some(m) = current::thread_m() else {
         return false;
     };
+    // There is nobody who has sent it, or would give a P.
+    if m.sched.is_forked() {
+        return false;
+    }
     // ordering: AcqRel; pairs with the swap in `send`.
     if !m.signal_sent.swap(false, Ordering::AcqRel) {
         return false;

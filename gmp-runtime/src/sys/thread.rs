@@ -1,7 +1,7 @@
 //! Facts about the calling thread and process, and the processors they may use.
 
 use super::check;
-use crate::prim::process_wide::{AtomicPtr, AtomicUsize, Ordering};
+use crate::prim::process_wide::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use std::io::{self, Write as _};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr::null_mut;
@@ -110,6 +110,8 @@ impl CountedThread {
 pub(crate) fn call_in_children(child: fn()) -> io::Result<()> {
     static CHILD: AtomicPtr<()> = AtomicPtr::new(null_mut());
     extern "C" fn on_fork() {
+        // ordering: Relaxed: one thread.
+        FORKED.store(true, Ordering::Relaxed);
         // ordering: Acquire; pairs with the swap below.
         let child = CHILD.load(Ordering::Acquire);
         // SAFETY: stored from such a function before this one was registered.
@@ -125,6 +127,16 @@ pub(crate) fn call_in_children(child: fn()) -> io::Result<()> {
         0 => Ok(()),
         error => Err(io::Error::from_raw_os_error(error)),
     }
+}
+
+/// Whether the process is a child that `fork` made since [`call_in_children`].
+static FORKED: AtomicBool = AtomicBool::new(false);
+
+/// Whether the process is a child that `fork` made after the first runtime was built: locks may be those of threads that
+/// are not here.
+pub(crate) fn is_child_of_fork() -> bool {
+    // ordering: Relaxed: written before the child has another thread.
+    FORKED.load(Ordering::Relaxed)
 }
 
 /// Ends the process at once: no destructors, no flushing.
