@@ -196,3 +196,111 @@ fn those_without_a_p_have_safe_points() {
     assert!(without_p > 0);
     std::fs::remove_file(&path).unwrap();
 }
+
+/// Records `program` on so many Ps; what any P did, or was asked for, between a stop and the restart.
+fn moved_meanwhile(name: &str, procs: usize, program: impl FnOnce() + Send) -> Vec<String> {
+    let name = format!("gmp-truth-{name}-{}.trace", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    let runtime = Runtime::builder().procs(procs).build().unwrap();
+    // SAFETY: programs keep nothing of a thread across a call that may park.
+    unsafe {
+        runtime.run(|| {
+            gmp_runtime::trace::start(&path).unwrap();
+            program();
+            gmp_runtime::trace::stop().unwrap();
+        })
+    };
+    assert_nothing_wrong(&report_at(&path));
+    let mut reader = gmp_trace::open(BufReader::new(std::fs::File::open(&path).unwrap())).unwrap();
+    let (mut moved, mut stands, mut stops) = (Vec::new(), false, 0);
+    reader
+        .for_each_event(|event, _| match event.body {
+            Body::Stopped => (stands, stops) = (true, stops + 1),
+            Body::Restarted => stands = false,
+            Body::GoStart { .. }
+            | Body::GoPreempted { .. }
+            | Body::GoPreemptRequested { .. }
+            | Body::ProcStart
+            | Body::ProcSteal { .. }
+            | Body::ProcHandoff { .. }
+            | Body::SyscallImplicit { .. }
+            | Body::Steal { .. }
+            | Body::SafePoint { .. }
+                if stands =>
+            {
+                moved.push(format!("{:?} of {:?}", event.body, event.p));
+            }
+            _ => {}
+        })
+        .unwrap();
+    assert!(stops > 0);
+    std::fs::remove_file(&path).unwrap();
+    moved
+}
+
+/// Stops the world for so long while a thread wakes a goroutine that is parked.
+fn stop_and_wake(time: Duration) {
+    let sleeper = go(gmp_runtime::park);
+    gmp_runtime::sleep(Duration::from_millis(1));
+    let (now, goroutine) = (Arc::new(AtomicBool::new(false)), sleeper.goroutine());
+    let wake = Arc::clone(&now);
+    let thread = thread::spawn(move || {
+        while !wake.load(SeqCst) {
+            thread::sleep(Duration::from_micros(50));
+        }
+        goroutine.unpark();
+    });
+    stop_the_world("a wake", || {
+        now.store(true, SeqCst);
+        let begun = Instant::now();
+        while begun.elapsed() < time {
+            black_box(0);
+        }
+    });
+    sleeper.join().unwrap();
+    gmp_runtime::blocking(|| thread.join().unwrap());
+}
+
+/// Nobody takes an idle P, not for somebody who is woken and not for a timer.
+#[test]
+fn idle_ps_stay_idle_while_the_world_is_stopped() {
+    let moved = moved_meanwhile("idle", 4, || {
+        for _ in 0..20 {
+            let sleeps = go(|| gmp_runtime::sleep(Duration::from_millis(2)));
+            stop_and_wake(Duration::from_millis(3));
+            sleeps.join().unwrap();
+        }
+    });
+    assert!(moved.is_empty(), "{moved:?}");
+}
+
+/// Nobody takes a P from a thread that waits in the kernel where no signal reaches it, or asks for that of whoever
+/// stopped the world: although somebody waits for one, and has for long.
+#[test]
+fn ps_are_not_taken_while_the_world_is_stopped() {
+    let moved = moved_meanwhile("taken", 2, || {
+        for _ in 0..3 {
+            let begun = Arc::new(AtomicBool::new(false));
+            let says = Arc::clone(&begun);
+            let waits = go(move || {
+                says.store(true, SeqCst);
+                // SAFETY: the child calls functions of the system on numbers only, and ends.
+                #[expect(deprecated, reason = "nothing else waits in the kernel in that way")]
+                unsafe {
+                    let pid = libc::vfork();
+                    if pid == 0 {
+                        libc::usleep(150_000);
+                        libc::_exit(0);
+                    }
+                    assert_eq!(libc::waitpid(pid, std::ptr::null_mut(), 0), pid);
+                }
+            });
+            while !begun.load(SeqCst) {
+                yield_now();
+            }
+            stop_and_wake(Duration::from_millis(50));
+            waits.join().unwrap();
+        }
+    });
+    assert!(moved.is_empty(), "{moved:?}");
+}

@@ -597,3 +597,29 @@ fn a_world_that_begins_can_be_stopped() {
     ends.store(true, SeqCst);
     thread.join().unwrap();
 }
+
+/// The monitor takes Ps out of calls that last, but not that of whoever has stopped the world, and makes one.
+#[test]
+fn a_call_within_a_stop_keeps_its_p() {
+    run(1, || {
+        let mut busy = Busy::new();
+        for _ in 0..3 {
+            busy.start(|| {
+                black_box(0);
+            });
+        }
+        let mut moved = 0;
+        for _ in 0..5 {
+            busy.wait_for_progress();
+            moved += stop_the_world("a call", || {
+                let before = busy.total();
+                let p = gmp_runtime::proc_id();
+                blocking(|| thread::sleep(Duration::from_millis(30)));
+                assert_eq!(gmp_runtime::proc_id(), p);
+                busy.total() - before
+            });
+        }
+        busy.end();
+        assert_eq!(moved, 0, "steps while the world was stopped");
+    });
+}

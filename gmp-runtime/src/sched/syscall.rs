@@ -98,9 +98,11 @@ fn exit(g: GRef) {
     } else {
         exit_without_p(g, &m, p);
     }
-    if current::m_of(g).held_p().wants_attention() && !std::thread::panicking() {
+    let looks = current::m_of(g).held_p().wants_attention() && !std::thread::panicking();
+    if looks && !g.sched.world.is_to_stop() {
         // The scheduler ends, or the P is to go: a goroutine that makes one call after the other would not notice.
-        // (One that unwinds is being ended.)
+        // (One that unwinds is being ended. While the world is to stop it is whoever stops it that comes back, and
+        // must not wait, or one that is asked at the end of the section.)
         park::yield_now(g);
     }
 }
