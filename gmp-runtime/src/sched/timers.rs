@@ -13,6 +13,7 @@ use crate::prim::atomic::{AtomicPtr, AtomicU32, Ordering};
 use crate::sched::Sched;
 use crate::sched::critical;
 use crate::sched::current;
+use crate::sched::find;
 use crate::sched::g::{Wait, WaitReason};
 pub(crate) use crate::sched::life::start_from_scheduler;
 use crate::sched::m::{M, PostSwitch};
@@ -325,6 +326,10 @@ pub(crate) fn run_due(m: &M, p: &P) -> u32 {
             Due::Timer(action, it) => unsafe { (action.fire)(m, it) },
         }
         fired += 1;
+        if fired == 1 {
+            // While this M counts as one that looks for work, those whom it makes ready wake nobody else.
+            find::found_work(m);
+        }
     }
 }
 
