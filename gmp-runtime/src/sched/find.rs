@@ -187,8 +187,12 @@ fn search(m: &M) -> Option<Choice> {
             continue;
         }
 
-        // 2. Timers of this P that are due.
-        let timers_fired = timers::run_due(m, &p) != 0;
+        // 2. Timers of this P that are due; of all Ps while one is late with its own.
+        let timers_fired = if sched.timers_late() {
+            timers::run_due_everywhere(m)
+        } else {
+            timers::run_due(m, &p)
+        } != 0;
 
         // 3. Those whom no P ran at once when they were woken.
         if sched.urgent_waits()
@@ -320,7 +324,7 @@ fn go_idle(m: &M) -> bool {
         m.acquire_p(reason.p);
         look_on(m);
         netpoll::put_after_wait(m, reason.ready);
-        timers::run_due_everywhere(m);
+        let _ = timers::run_due_everywhere(m);
         return true;
     }
     sleep(m)

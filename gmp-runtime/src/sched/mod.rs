@@ -164,6 +164,8 @@ pub(crate) struct Sched {
     frozen_len: AtomicU32,
     /// How many of them come before the others. Written under the lock.
     urgent_len: AtomicU32,
+    /// Whether timers of a P are due whose M does not look. The monitor's.
+    timers_late: AtomicBool,
     pub(crate) idle: IdleCounters,
     pub(crate) procs: Procs,
     pub(crate) follow: follow::Follow,
@@ -244,6 +246,7 @@ impl Sched {
             global_len: AtomicU32::new(0),
             frozen_len: AtomicU32::new(0),
             urgent_len: AtomicU32::new(0),
+            timers_late: AtomicBool::new(false),
             idle: IdleCounters::new(fences),
             procs: Procs::new(procs as u32, stack_class),
             follow: follow::Follow::default(),

@@ -10,7 +10,8 @@
 //!
 //! 1. The monitor ([`look`]) sees a P that has not begun a new turn for [`SLICE_NS`] although something waits
 //!    for it; or no P is idle, a timer of it is due or the network has woken somebody, and it has been in the same
-//!    turn for [`URGENT_NS`]. Nothing is preempted for nobody. It sets the *request* of the goroutine that runs
+//!    turn for [`URGENT_NS`]. If the P with the timer is not given up for [`PATIENCE_NS`], because the kernel does not
+//!    run its thread, another one is asked for, and whoever gets it fires the timers of all. Nothing is preempted for nobody. It sets the *request* of the goroutine that runs
 //!    there, and sends a signal to its thread. Under the scheduler's lock, and only while the P names the M: an M
 //!    gives up its P before it ends, and takes the lock after that, so the thread is there.
 //! 2. The handler ([`on_signal`]) runs on that thread, between two instructions.
@@ -73,6 +74,10 @@ const SLICE_NS: u64 = 10_000_000;
 /// How long at least, when somebody is woken whom nobody else could run.
 const URGENT_NS: u64 = 100_000;
 
+/// For how long the monitor waits for a P with a timer that is due. Where there are more Ps than processors its thread
+/// may not run now, so after that any other one will do.
+const PATIENCE_NS: u64 = 100_000;
+
 /// A P is not asked for more often than this: what preemption costs is a few percent at most.
 const BETWEEN_REQUESTS_NS: u64 = 1_000_000;
 
@@ -104,6 +109,16 @@ struct Watched {
     suspect: Suspect,
 }
 
+impl Watched {
+    /// Whether `p` was asked for because of a timer, and has not been given up.
+    fn is_late(&self, p: &P, now: u64) -> bool {
+        p.next_timer() <= now
+            && p.tick() == self.turn
+            && self.asked >= self.since
+            && now - self.asked >= PATIENCE_NS
+    }
+}
+
 impl Watch {
     pub(crate) fn new() -> Watch {
         let ps = (0..MAX_PROCS).map(|_| Watched::default()).collect();
@@ -126,8 +141,14 @@ pub(crate) fn look(sched: &Sched, watch: &mut Watch, now: u64) -> u64 {
     let mut delay = u64::MAX;
     // Where a P is idle its M, or the timekeeper, sees to timers and the network.
     let all_busy = sched.idle.idle_ps() == 0;
-    // One P is enough for all whom the network woke.
-    let mut urgent = all_busy && sched.urgent_waits();
+    let late = all_busy
+        && sched
+            .procs()
+            .zip(&watch.ps)
+            .any(|(p, watched)| watched.is_late(&p, now));
+    sched.set_timers_late(late);
+    // One P is enough for all whom the network woke, and for timers of others.
+    let mut urgent = all_busy && (sched.urgent_waits() || late);
     let anybody = all_busy && (netpoll::has_waiters(sched) || sched.work_waits());
     for (p, watched) in sched.procs().zip(&mut watch.ps) {
         let turn = p.tick();
@@ -159,6 +180,10 @@ pub(crate) fn look(sched: &Sched, watch: &mut Watch, now: u64) -> u64 {
             let next = if urgent { may_ask } else { may_ask.max(due) };
             delay = delay.min(next.max(now + URGENT_NS) - now);
         }
+        if due <= now && watched.asked >= watched.since {
+            let patience = (watched.asked + PATIENCE_NS).saturating_sub(now);
+            delay = delay.min(patience.max(URGENT_NS));
+        }
         if anybody || due != u64::MAX {
             delay = delay.min(WATCHED_DELAY_NS);
         }
@@ -173,6 +198,11 @@ pub(crate) fn look(sched: &Sched, watch: &mut Watch, now: u64) -> u64 {
 /// Whether somebody could use `p`: a hint.
 fn work_waits_for(sched: &Sched, p: &P) -> bool {
     sched.global_len() != 0 || !p.runq.is_empty()
+}
+
+/// Whether timers are due that whoever has `p` fires.
+fn timers_wait_for(sched: &Sched, p: &P) -> bool {
+    p.next_timer() <= monotonic_ns() || sched.timers_late()
 }
 
 /// Asks the goroutine that runs on `p` to give it up; whether there is one.
@@ -284,7 +314,7 @@ pub(crate) fn comply(g: GRef, may_move: bool) {
 /// `g`, which runs here, goes to the end of the global queue, if anything waits.
 fn give_up(g: GRef, m: MRef) {
     let Some(p) = m.p() else { return };
-    if m.sched.stopping() || !(work_waits_for(m.sched, &p) || p.next_timer() <= monotonic_ns()) {
+    if m.sched.stopping() || !(work_waits_for(m.sched, &p) || timers_wait_for(m.sched, &p)) {
         return;
     }
     g.at_end.set(AtEnd::GoesOn);
@@ -306,7 +336,7 @@ fn freeze(m: &M, g: GRef, how: Preemption) {
     let sched = m.sched;
     let Some(p) = m.p() else { return };
     let mut shared = sched.shared.lock();
-    let urgent = p.next_timer() <= monotonic_ns() || shared.urgent.len() != 0;
+    let urgent = timers_wait_for(sched, &p) || shared.urgent.len() != 0;
     let own_work = urgent || !p.runq.is_empty();
     if sched.stopping() || !(own_work || shared.queued() != 0) {
         return;

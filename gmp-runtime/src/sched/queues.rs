@@ -44,6 +44,22 @@ impl Sched {
         self.urgent_len.load(Ordering::Relaxed) != 0
     }
 
+    /// Whether timers of a P are due whose M does not look.
+    #[inline(always)]
+    pub(crate) fn timers_late(&self) -> bool {
+        // ordering: Relaxed: a hint; the heaps are read under their locks.
+        self.timers_late.load(Ordering::Relaxed)
+    }
+
+    /// Says so. For the monitor.
+    pub(crate) fn set_timers_late(&self, late: bool) {
+        // ordering: Relaxed, as in `timers_late`.
+        if self.timers_late.load(Ordering::Relaxed) != late {
+            // ordering: Relaxed, as above.
+            self.timers_late.store(late, Ordering::Relaxed);
+        }
+    }
+
     pub(crate) fn publish_global_len(&self, shared: &Shared) {
         // ordering: Relaxed: SubmitFence comes after it where it matters.
         self.global_len.store(shared.queued(), Ordering::Relaxed);

@@ -373,11 +373,9 @@ pub(crate) fn abandon_all(sched: &Sched) {
     }
 }
 
-/// Fires what is due on every P.
-pub(crate) fn run_due_everywhere(m: &M) {
-    for p in m.sched.procs() {
-        run_due(m, &p);
-    }
+/// Fires what is due on every P; how many.
+pub(crate) fn run_due_everywhere(m: &M) -> u32 {
+    m.sched.procs().map(|p| run_due(m, &p)).sum()
 }
 
 /// The earliest deadline of all Ps.
