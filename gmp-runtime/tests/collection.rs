@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use common::{OnDrop, PROCS, child, child_case, run, stderr, succeed};
-use gmp_runtime::{Goroutine, channel, gc, go, park, sleep, yield_now};
+use gmp_runtime::{Goroutine, channel, gc, go, metrics, park, sleep, yield_now};
 
 /// How much of its stack each goroutine uses once.
 const DEEP: usize = 64 << 10;
@@ -171,6 +171,12 @@ fn memory_that_waiting_goroutines_do_not_use_is_given_back_and_no_byte_is_lost()
         until("not all came back", || {
             sleepers.iter().for_each(Goroutine::unpark);
             all.shallow.load(SeqCst) == count
+        });
+        // Those that were just woken wait again, but for the few that the waker has woken since: a goroutine that is
+        // runnable keeps its pages.
+        until("not all wait", || {
+            let waiting = metrics().count("/sched/goroutines/waiting:goroutines");
+            waiting.unwrap() + 100 >= count as u64
         });
         let turns = all.turns.load(SeqCst);
         let before = resident() - base;

@@ -6,7 +6,6 @@ mod common;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-use std::sync::mpsc;
 use std::thread;
 
 use common::run;
@@ -17,7 +16,7 @@ use gmp_runtime::{Sender, channel, current, go, park, yield_now};
 #[test]
 fn the_youngest_runs_next_and_the_others_in_order() {
     run(1, || {
-        let (sender, order) = mpsc::channel();
+        let (sender, order) = std::sync::mpsc::channel();
         let handles: Vec<_> = (0..5)
             .map(|i| {
                 let sender = sender.clone();
@@ -36,7 +35,7 @@ fn the_youngest_runs_next_and_the_others_in_order() {
 #[test]
 fn those_who_yield_take_turns() {
     run(1, || {
-        let (sender, order) = mpsc::channel();
+        let (sender, order) = std::sync::mpsc::channel();
         let handles: Vec<_> = (0..4)
             .map(|i| {
                 let sender = sender.clone();
@@ -64,7 +63,7 @@ fn those_who_yield_take_turns() {
 #[test]
 fn one_that_is_made_ready_runs_before_those_that_queue() {
     run(1, || {
-        let (sender, order) = mpsc::channel();
+        let (sender, order) = std::sync::mpsc::channel();
         let (wake, woken) = channel::<()>(0);
         let to_order = sender.clone();
         let waiting = go(move || {

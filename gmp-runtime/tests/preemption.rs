@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use common::hogs::Hogs;
 use common::{PROCS, child, child_case, run, succeed};
-use gmp_runtime::{channel, go, park, sleep, yield_now};
+use gmp_runtime::{go, sleep, yield_now};
 
 fn spin(rounds: u64) -> u64 {
     (0..rounds).fold(1, |x, i| {
@@ -283,7 +283,7 @@ fn those_who_are_preempted_take_turns() {
             .map(|hog| {
                 let (turns, count, last) =
                     (Arc::clone(&turns), Arc::clone(&count), Arc::clone(&last));
-                let calls = (how == "in calls").then(|| channel(1));
+                let calls = (how == "in calls").then(|| gmp_runtime::channel(1));
                 go(move || {
                     while count.load(Ordering::Relaxed) < TURNS as u64 {
                         if last.swap(hog, Ordering::Relaxed) != hog {
@@ -330,7 +330,7 @@ fn who_is_preempted_comes_after_those_who_queue() {
             .map(|_| {
                 let ran = Arc::clone(&ran);
                 go(move || {
-                    park();
+                    gmp_runtime::park();
                     ran.fetch_add(1, Ordering::Relaxed);
                 })
             })
