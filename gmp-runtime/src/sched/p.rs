@@ -10,7 +10,7 @@ use crate::sched::g::G;
 use crate::sched::inject::GStack;
 use crate::sched::m::M;
 use crate::sched::refs::{GRef, MRef, PRef};
-use crate::sched::runq::{Owner, RunQueue};
+use crate::sched::runq::{Line, Owner, RunQueue};
 use crate::sched::shown::ShownNumber;
 use crate::stack::StackCache;
 use crate::stats::Durations;
@@ -66,8 +66,9 @@ pub(crate) struct P {
     pub(crate) latencies: Durations,
     /// The state of the generator of random numbers.
     random: Cell<u64>,
-    /// Goroutines that began to wait for a socket on it, less those that went on on it.
-    net_waiting: AtomicI32,
+    /// Goroutines that began to wait for a socket on it, less those that went on on it. Others read it whenever they
+    /// find nothing to do, so it is far from what is written all the time.
+    net_waiting: Line<AtomicI32>,
     /// Free goroutines.
     pub(crate) free: UnsafeCell<GStack>,
     /// Free stacks.
@@ -110,7 +111,7 @@ impl P {
                     .wrapping_add(fuzz::seed().wrapping_mul(0x2545_f491_4f6c_dd1d))
                     .max(1),
             ),
-            net_waiting: AtomicI32::new(0),
+            net_waiting: Line(AtomicI32::new(0)),
             free: UnsafeCell::new(GStack::new()),
             stacks: UnsafeCell::new(StackCache::new(stack_class)),
             link: Cell::new(None),
@@ -296,14 +297,14 @@ impl P {
     /// Goroutines that began to wait for a socket on it, less those that went on on it.
     pub(crate) fn net_waiting(&self) -> i32 {
         // ordering: Relaxed: see `netpoll::has_waiters`.
-        self.net_waiting.load(Ordering::Relaxed)
+        self.net_waiting.0.load(Ordering::Relaxed)
     }
 
     /// Counts them. For the M that holds it.
     pub(crate) fn count_net_waiting(&self, more: i32) {
         let count = self.net_waiting().wrapping_add(more);
         // ordering: Relaxed, as in `net_waiting`; only the M that holds the P writes it.
-        self.net_waiting.store(count, Ordering::Relaxed);
+        self.net_waiting.0.store(count, Ordering::Relaxed);
     }
 
     /// A number for a new goroutine, from a batch that `refill` gets when the last one is used up.

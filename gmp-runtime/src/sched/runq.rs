@@ -61,7 +61,7 @@ struct Owned<T> {
 /// A cache line, and the one that the processor fetches with it.
 #[derive(Debug)]
 #[repr(align(128))]
-struct Line<T>(T);
+pub(crate) struct Line<T>(pub(crate) T);
 
 /// The queue as the M that holds the P sees it. Copying it is harmless, sending it elsewhere is not.
 #[derive(Debug)]

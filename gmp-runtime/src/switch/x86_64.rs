@@ -104,11 +104,14 @@ impl Context {
         self.stack_pointer.store(0, Ordering::Relaxed);
     }
 
-    /// Brings the memory near that it needs first when it goes on.
+    /// Brings the memory near that it needs first when it goes on, if it is suspended.
+    #[inline]
     pub(crate) fn fetch_ahead(&self) {
         let stack = self.stack_pointer() as *const u8;
-        for line in 0..4 {
-            hint::prefetch(stack.wrapping_add(line * 64));
+        if !stack.is_null() {
+            for line in 0..4 {
+                hint::prefetch(stack.wrapping_add(line * 64));
+            }
         }
     }
 
