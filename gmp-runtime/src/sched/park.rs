@@ -40,9 +40,10 @@ pub(crate) fn yield_now(g: GRef) {
     yield_inside(g, AtEnd::here());
 }
 
-/// At the end of a call that may block `g`: perhaps `g` yields.
+/// At the end of a call that may block `g`: perhaps `g` yields, unless it may be who has stopped the world.
 pub(crate) fn perturb(g: GRef) {
-    if !std::thread::panicking() && current::m_of(g).held_p().perturbs(8) {
+    let may_yield = !std::thread::panicking() && !g.sched.world.is_to_stop();
+    if may_yield && current::m_of(g).held_p().perturbs(8) {
         yield_inside(g, AtEnd::GoesOn);
     }
 }
