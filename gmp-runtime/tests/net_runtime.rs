@@ -370,3 +370,39 @@ fn ten_thousand_idle_connections_cost_no_thread() {
         }
     }
 }
+
+/// The only P is a goroutine's that never calls the runtime: the monitor looks at the network.
+#[test]
+fn the_monitor_looks_at_the_network_when_nobody_else_does() {
+    run(1, || {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let (begin, came) = (
+            Arc::new(AtomicBool::new(false)),
+            Arc::new(AtomicBool::new(false)),
+        );
+        let (begun, comes) = (begin.clone(), came.clone());
+        let peer = thread::spawn(move || {
+            while !begun.load(SeqCst) {
+                thread::sleep(MILLI);
+            }
+            std::net::TcpStream::connect(address).map(drop)
+        });
+        let accepts = go(move || {
+            listener.accept().unwrap();
+            comes.store(true, SeqCst);
+        });
+        yield_now();
+        begin.store(true, SeqCst);
+        let spinning = Instant::now();
+        while !came.load(SeqCst) {
+            let waited = spinning.elapsed();
+            assert!(
+                waited < Duration::from_secs(20),
+                "nobody has seen the connection"
+            );
+        }
+        accepts.join().unwrap();
+        peer.join().unwrap().unwrap();
+    });
+}
