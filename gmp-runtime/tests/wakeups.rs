@@ -111,6 +111,48 @@ fn what_waits_behind_one_that_keeps_its_p_is_stolen() {
     }
 }
 
+/// The same of one that waited: it is made ready by one that keeps its P, where it comes next.
+#[test]
+fn who_is_woken_by_one_that_keeps_its_p_runs_elsewhere() {
+    const ROUNDS: usize = 200;
+    for procs in [2, 4] {
+        let ran = run(procs, || {
+            let ran = Arc::new(AtomicUsize::new(0));
+            let (wake, wakes) = channel::<()>(1);
+            let counter = Arc::clone(&ran);
+            let waiting = go(move || {
+                for () in &wakes {
+                    counter.fetch_add(1, SeqCst);
+                }
+            });
+            for round in 1..=ROUNDS {
+                wake.send(()).unwrap();
+                while ran.load(SeqCst) < round {
+                    thread::yield_now();
+                }
+            }
+            drop(wake);
+            waiting.join().unwrap();
+            ran.load(SeqCst)
+        });
+        assert_eq!(ran, ROUNDS);
+    }
+}
+
+/// All of this by waking and stealing alone: with preemption, which would move what is overlooked, turned off (go#60693).
+#[test]
+fn work_is_found_without_preemption() {
+    if child_case().is_none() {
+        let mut child = child("work_is_found_without_preemption", "run");
+        succeed(child.env("GMPDEBUG", "asyncpreemptoff=1"));
+        return;
+    }
+    all_ps_come_to_work();
+    all_ps_come_to_work_for_those_made_ready();
+    what_waits_behind_one_that_keeps_its_p_is_stolen();
+    who_is_woken_by_one_that_keeps_its_p_runs_elsewhere();
+}
+
 #[test]
 fn work_spreads_over_threads() {
     let threads = run(4, || {
