@@ -510,8 +510,12 @@ mod tests {
     #[cfg(not(loom))]
     fn goroutine_in(state: GState) -> G {
         let sched: &'static Sched = Box::leak(Box::new(Sched::new(1, 0).unwrap()));
+        sched.make_procs_idle();
+        let m = sched.new_m();
+        m.acquire_p(sched.take_idle_p().unwrap());
         let g = G::new(sched);
         g.id.set(7);
+        g.set_m(m);
         g.state.store(state as u32, Ordering::Relaxed);
         g
     }
@@ -540,8 +544,7 @@ mod tests {
                 let text = test_child::stderr(&output);
                 assert_eq!(test_child::signal(&output), Some(libc::SIGABRT), "{text}");
                 let [now, to] = [now, to].map(|state| GState::name(state as u32));
-                let expected =
-                    format!("goroutine 7 on M -1, P -1: state {now} cannot become {to}\n");
+                let expected = format!("goroutine 7 on M 0, P 0: state {now} cannot become {to}\n");
                 assert!(text.contains(&expected), "{expected}: {text}");
                 ended += 1;
             }

@@ -124,6 +124,64 @@ fn gcd(a: u32, b: u32) -> u32 {
 mod tests {
     use super::*;
 
+    /// Somebody else's ring comes before anybody's `runnext` and timers, whichever P is visited first.
+    // Perturbing hurries.
+    #[cfg(not(any(loom, gmp_sched_fuzz)))]
+    #[test]
+    fn runnext_and_timers_are_left_until_the_last_round() {
+        use crate::sched::Sched;
+        use crate::sched::g::{Wait, WaitReason, transition};
+        use crate::sched::timers::Alarm;
+
+        let sched: &'static Sched = Box::leak(Box::new(Sched::new(4, 0).unwrap()));
+        sched.make_procs_idle();
+        let [p, timer, next, ring] = [(); 4].map(|()| sched.take_idle_p().unwrap());
+        let goroutine = || {
+            let g = sched.take_free_from_outside().unwrap();
+            transition!(g, Idle => Runnable);
+            g
+        };
+        let (thief, other) = (sched.new_m(), sched.new_m());
+        thief.acquire_p(p);
+        for round in 0..100 {
+            other.acquire_p(timer);
+            let sleeper = goroutine();
+            transition!(sleeper, Runnable => Running);
+            sleeper.wait.begin(
+                Wait {
+                    reason: WaitReason::Sleep,
+                    object: 0,
+                    site: std::panic::Location::caller(),
+                },
+                0,
+            );
+            transition!(sleeper, Running => Waiting);
+            let mut alarm = Alarm::new(sleeper, 1, None);
+            timers::start(&other, &raw mut alarm);
+            let [first, second] = [(); 2].map(|()| goroutine());
+            sched.put_local(&other, &next, first, true);
+            sched.put_local(&other, &ring, second, false);
+            let Outcome::Stolen(g, Found::Stolen) = steal_work(&thief, &p) else {
+                panic!("round {round}: the ring does not come first");
+            };
+            assert_eq!(g, second);
+            // Now these two, in the order of the victims.
+            let mut seen = [false; 2];
+            for _ in 0..2 {
+                match steal_work(&thief, &p) {
+                    Outcome::Stolen(g, Found::StolenRunnext) => seen[0] = g == first,
+                    Outcome::TimersRan => {
+                        seen[1] = p.take_next().is_some_and(|(g, _)| g == sleeper);
+                    }
+                    other => panic!("{other:?}"),
+                }
+            }
+            assert_eq!(seen, [true; 2]);
+            assert!(matches!(steal_work(&thief, &p), Outcome::Nothing));
+            other.release_p();
+        }
+    }
+
     #[test]
     fn every_victim_once_in_many_orders() {
         for count in 1..=17 {
