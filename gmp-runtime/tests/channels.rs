@@ -11,12 +11,20 @@ use std::thread;
 
 use common::{Drops, PROCS, run};
 use gmp_runtime::{
-    Receiver, RecvError, SendError, Sender, TryRecvError, TrySendError, channel, go, yield_now,
+    Receiver, RecvError, SendError, Sender, TryRecvError, TrySendError, channel, go, metrics,
+    yield_now,
 };
 
 /// Lets other goroutines come to where they wait.
 fn let_others_wait() {
     for _ in 0..200 {
+        yield_now();
+    }
+}
+
+/// Comes back when so many goroutines wait.
+fn await_waiting(count: u64) {
+    while metrics().count("/sched/goroutines/waiting:goroutines") != Some(count) {
         yield_now();
     }
 }
@@ -118,6 +126,58 @@ fn values_are_neither_lost_nor_doubled_and_keep_their_order() {
             many_to_many(procs, capacity, 1, 8, 2_000);
             many_to_many(procs, capacity, 6, 5, 400);
         }
+    }
+}
+
+/// A value is given to whoever waits, and a place to the value that waits for it: who comes in between gets neither.
+#[test]
+fn values_and_places_go_straight_to_whoever_waits() {
+    for procs in PROCS {
+        run(procs, || {
+            for capacity in [0, 1, 3] {
+                let (sender, receiver) = channel(capacity);
+                let waiting: Vec<_> = (0..3)
+                    .map(|_| {
+                        let receiver = receiver.clone();
+                        go(move || receiver.recv())
+                    })
+                    .collect();
+                await_waiting(3);
+                for i in 0..3 {
+                    assert_eq!(sender.try_send(i), Ok(()));
+                    assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty));
+                    assert_eq!(receiver.len(), 0);
+                }
+                let mut got: Vec<_> = waiting.into_iter().map(|one| one.join().unwrap()).collect();
+                got.sort_unstable_by_key(|value| value.unwrap_or(9));
+                assert_eq!(got, [Ok(0), Ok(1), Ok(2)]);
+
+                for i in 0..capacity {
+                    sender.send(i).unwrap();
+                }
+                let waiting: Vec<_> = (0..3)
+                    .map(|_| {
+                        let sender = sender.clone();
+                        go(move || sender.send(7))
+                    })
+                    .collect();
+                await_waiting(3);
+                for i in 0..3 {
+                    let expected = if i < capacity { i } else { 7 };
+                    assert_eq!(receiver.try_recv(), Ok(expected));
+                    assert_eq!(
+                        receiver.len(),
+                        capacity,
+                        "the next one's value is in its place"
+                    );
+                    assert_eq!(sender.try_send(8), Err(TrySendError::Full(8)));
+                }
+                for one in waiting {
+                    assert_eq!(one.join().unwrap(), Ok(()));
+                }
+                assert_eq!(receiver.len(), capacity);
+            }
+        });
     }
 }
 

@@ -207,6 +207,44 @@ fn who_waits_in_a_select_does_not_run() {
     });
 }
 
+/// Values of no size and of a large one, each through both kinds of case, with those that wait and those that do not.
+#[test]
+fn values_of_no_size_and_of_a_large_one_pass_through_selects() {
+    const EACH: u64 = 300;
+    for procs in [1, 2, 4] {
+        for capacity in [0, 2] {
+            let (none, large) = run(procs, || {
+                let (nothing, from_nothing) = channel::<()>(capacity);
+                let (large, from_large) = channel::<[u64; 512]>(capacity);
+                go(move || {
+                    let (mut nothings, mut larges) = (0, 0);
+                    while nothings + larges < 2 * EACH {
+                        let value = std::array::from_fn(|n| larges ^ n as u64);
+                        select! {
+                            send(nothing, ()) -> sent => { sent.unwrap(); nothings += 1 }
+                            send(large, value) -> sent => { sent.unwrap(); larges += 1 }
+                        }
+                    }
+                });
+                let (mut nothings, mut larges) = (0, 0);
+                while nothings + larges < 2 * EACH {
+                    select! {
+                        recv(from_nothing) -> value => { value.unwrap(); nothings += 1 }
+                        recv(from_large) -> value => {
+                            let words = value.unwrap();
+                            assert!((0_u64..).zip(words).all(|(n, word)| word == larges ^ n));
+                            larges += 1;
+                        }
+                    }
+                }
+                (nothings, larges)
+            });
+            assert_eq!(none + large, 2 * EACH);
+            assert!(none > 0 && large > 0, "{none} and {large}");
+        }
+    }
+}
+
 /// A test of the test: a choice that prefers the first one is found.
 #[test]
 #[should_panic(expected = "chi-square")]
