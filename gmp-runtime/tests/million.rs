@@ -4,7 +4,10 @@
 
 mod common;
 
+use std::collections::HashSet;
 use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use common::{child, child_case, stderr, succeed};
 use gmp_runtime::{Runtime, go, park, yield_now};
@@ -15,6 +18,9 @@ const MILLION: usize = if cfg!(debug_assertions) {
 } else {
     1_000_000
 };
+
+/// Bytes between the smallest stacks.
+const SMALLEST: usize = 64 << 10;
 
 /// Bytes of memory that a parked goroutine may cost: a page of stack, and what is known of it. Frames that were
 /// not optimized need more pages.
@@ -85,7 +91,7 @@ fn guards_are_markers() -> bool {
 fn park_all(count: usize) {
     let runtime = Runtime::builder()
         .procs(2)
-        .stack_size(64 << 10)
+        .stack_size(SMALLEST)
         .build()
         .unwrap();
     // SAFETY: nothing of a thread lives across calls that may park.
@@ -93,10 +99,15 @@ fn park_all(count: usize) {
         runtime.run(|| {
             // What is not a goroutine's is there before.
             go(|| ()).join().unwrap();
+            let stacks: Arc<[AtomicUsize]> = (0..count).map(|_| AtomicUsize::new(1)).collect();
             let mut parked = Vec::with_capacity(count);
             let before = memory();
             for _ in 0..count {
-                parked.push(go(park));
+                let (index, stacks) = (parked.len(), Arc::clone(&stacks));
+                parked.push(go(move || {
+                    stacks[index].store(on_stack(SMALLEST), SeqCst);
+                    park();
+                }));
                 if parked.len() % 64 == 0 {
                     yield_now();
                 }
@@ -113,6 +124,13 @@ fn park_all(count: usize) {
             let handles = count * size_of_val(&parked[0]);
             let each = (memory() - before).saturating_sub(handles) / count;
             println!("{count} parked, {each} bytes each, {} mappings", mappings());
+            let stacks: HashSet<_> = stacks.iter().map(|stack| stack.load(SeqCst)).collect();
+            assert_eq!(stacks.len(), count, "each has its own");
+            let guarded = stacks.iter().filter(|stack| is_guarded(**stack * SMALLEST));
+            assert_eq!(guarded.count(), count);
+            assert!(!is_guarded(
+                stacks.iter().max().unwrap() * SMALLEST + SMALLEST - 4096
+            ));
             for handle in &parked {
                 handle.goroutine().unpark();
             }
@@ -163,8 +181,10 @@ fn a_million_queued_goroutines_use_a_handful_of_stacks() {
     unsafe {
         runtime.run(|| {
             go(|| ()).join().unwrap();
-            let handles: Vec<_> = (0..count).map(|i| go(move || (i, on_stack()))).collect();
-            let mut stacks = std::collections::HashSet::new();
+            let handles: Vec<_> = (0..count)
+                .map(|i| go(move || (i, on_stack(256 << 10))))
+                .collect();
+            let mut stacks = HashSet::new();
             for (expected, handle) in handles.into_iter().enumerate() {
                 let (i, stack) = handle.join().unwrap();
                 assert_eq!(i, expected);
@@ -176,9 +196,27 @@ fn a_million_queued_goroutines_use_a_handful_of_stacks() {
     }
 }
 
-/// Which stack the caller is on: stacks are 256 KiB apart.
+/// Which stack the caller is on, of stacks that are so many bytes apart.
 #[inline(never)]
-fn on_stack() -> usize {
+fn on_stack(bytes: usize) -> usize {
     let here = 0_u8;
-    std::hint::black_box(&raw const here) as usize >> 18
+    std::hint::black_box(&raw const here) as usize / bytes
+}
+
+/// Whether the page at `address` cannot be read, as the kernel sees it.
+fn is_guarded(address: usize) -> bool {
+    thread_local! {
+        static PIPE: [libc::c_int; 2] = {
+            let mut ends = [0; 2];
+            // SAFETY: there is room for two descriptors.
+            assert_eq!(unsafe { libc::pipe(ends.as_mut_ptr()) }, 0);
+            ends
+        };
+    }
+    let end = PIPE.with(|ends| ends[1]);
+    // SAFETY: the kernel reads the byte, and says so if it cannot.
+    let written = unsafe { libc::write(end, address as *const libc::c_void, 1) };
+    let error = std::io::Error::last_os_error().raw_os_error();
+    assert!(written == 1 || error == Some(libc::EFAULT), "{error:?}");
+    written != 1
 }

@@ -6,6 +6,9 @@ mod common;
 
 use std::hint::black_box;
 use std::os::unix::process::ExitStatusExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use common::{child, child_case, stderr};
 use gmp_runtime::{JoinHandle, Runtime, channel, go, yield_now};
@@ -27,6 +30,44 @@ fn large_frame() -> usize {
     frame.iter().map(|&byte| usize::from(byte)).sum()
 }
 
+/// Needs little before it calls, and what the C library's formatting needs then.
+#[inline(never)]
+fn format_in_c() -> libc::c_int {
+    let mut text = [0_u8; 64];
+    let len = text.len();
+    // SAFETY: the buffer has the length given, and the format takes one double.
+    unsafe { libc::snprintf(text.as_mut_ptr().cast(), len, c"%.400f".as_ptr(), 1e300_f64) }
+}
+
+/// Calls into C after it has used so many bytes of the stack that begins at `top`.
+#[inline(never)]
+fn call_c_at(top: usize, bytes: usize) -> libc::c_int {
+    let frame = black_box([0_u8; 64]);
+    if top - (&raw const frame).cast::<u8>() as usize >= bytes {
+        // SAFETY: writes the bytes given.
+        unsafe { libc::write(2, c"calling\n".as_ptr().cast(), 8) };
+        return format_in_c();
+    }
+    let length = call_c_at(top, bytes);
+    black_box(frame);
+    length
+}
+
+/// As deep on a stack that has room as on one of 64 KiB, where 1500 bytes are left.
+fn overflow_in_c() {
+    const DEEP: usize = (48 << 10) - 2048 - 1500;
+    let call = || {
+        let here = 0_u8;
+        let top = (&raw const here) as usize;
+        assert!(call_c_at(top, DEEP) > 400);
+    };
+    gmp_runtime::set_max_stack(1 << 20).unwrap();
+    go(call).join().unwrap();
+    eprintln!("fits into 1 MiB");
+    gmp_runtime::set_max_stack(64 << 10).unwrap();
+    go(call).join().unwrap();
+}
+
 fn run_with_stack<T: Send>(bytes: usize, f: impl FnOnce() -> T + Send) -> T {
     let runtime = Runtime::builder()
         .procs(2)
@@ -39,7 +80,7 @@ fn run_with_stack<T: Send>(bytes: usize, f: impl FnOnce() -> T + Send) -> T {
 
 fn overflow_in_child(case: &str) {
     match case {
-        // On the goroutine of number 17: main's batch of numbers ends with 16.
+        // On goroutines from number 17 on: main's batch of numbers ends with 16.
         "recursion" => run_with_stack(64 << 10, || {
             go(|| recurse(10_000)).join().unwrap();
         }),
@@ -49,6 +90,7 @@ fn overflow_in_child(case: &str) {
         "main" => run_with_stack(64 << 10, || {
             recurse(10_000);
         }),
+        "inside libc" => run_with_stack(64 << 10, overflow_in_c),
         "after a move" => run_with_stack(64 << 10, || {
             let (sender, receiver) = channel::<u64>(0);
             let handle = go(move || {
@@ -79,6 +121,7 @@ fn an_overflow_says_which_goroutine_and_ends_the_process() {
         ("recursion", "of 64 KiB", 48 << 10, " by goroutine 1\n"),
         ("large frame", "of 256 KiB", 224 << 10, " by goroutine 1\n"),
         ("main", "of 64 KiB", 48 << 10, "\n"),
+        ("inside libc", "of 64 KiB", 48 << 10, " by goroutine 1\n"),
         ("after a move", "of 64 KiB", 48 << 10, " by goroutine 1\n"),
     ] {
         let output = child(
@@ -90,7 +133,17 @@ fn an_overflow_says_which_goroutine_and_ends_the_process() {
         let text = stderr(&output);
         assert_eq!(output.status.signal(), Some(SIGABRT), "{case}: {text}");
         assert!(!String::from_utf8_lossy(&output.stdout).contains("survived"));
-        let number = if case == "main" { 1 } else { 17 };
+        let number = match case {
+            "main" => 1,
+            "inside libc" => 18,
+            _ => 17,
+        };
+        if case == "inside libc" {
+            assert!(
+                text.starts_with("calling\nfits into 1 MiB\ncalling\n"),
+                "{text}"
+            );
+        }
         let begin = format!("runtime: stack of goroutine {number} exceeds its limit of ");
         let limit = text
             .split(&begin)
@@ -125,7 +178,90 @@ fn an_overflow_says_which_goroutine_and_ends_the_process() {
         assert_eq!(main_waits, case != "main", "{case}: {text}");
         checked += 1;
     }
-    assert_eq!(checked, 4);
+    assert_eq!(checked, 5);
+}
+
+/// Counts the signals that hit this process.
+static HITS: AtomicUsize = AtomicUsize::new(0);
+
+extern "C" fn count_hit(_: libc::c_int) {
+    // ordering: Relaxed: a count.
+    HITS.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Sends signals to all threads of Ms until `stop`: the preemption's, which then is somebody else's, and another one.
+fn send_signals(stop: &AtomicBool) {
+    while !stop.load(Ordering::SeqCst) {
+        for task in std::fs::read_dir("/proc/self/task").unwrap() {
+            let task = task.unwrap();
+            let name = std::fs::read_to_string(task.path().join("comm")).unwrap_or_default();
+            let id: libc::pid_t = task.file_name().to_str().unwrap().parse().unwrap();
+            if name.starts_with("gmp-m") {
+                for signal in [libc::SIGURG, libc::SIGPROF] {
+                    // SAFETY: numbers only; a thread that has ended is an error that nobody minds.
+                    unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), id, signal) };
+                }
+            }
+        }
+        std::thread::sleep(Duration::from_micros(500));
+    }
+}
+
+/// Goroutines panic, each with its backtrace, and are preempted, while signals come in. Handlers of the program run
+/// where it wants them to: on the alternate stack.
+fn panic_under_signals() {
+    for signal in [libc::SIGURG, libc::SIGPROF] {
+        // SAFETY: all-zero is a valid action, and the handler only adds to a number.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = count_hit as *const () as usize;
+            action.sa_flags = libc::SA_RESTART | libc::SA_ONSTACK;
+            assert_eq!(libc::sigaction(signal, &action, std::ptr::null_mut()), 0);
+        }
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = Arc::clone(&stop);
+    let sender = std::thread::spawn(move || send_signals(&stopped));
+    let caught = run_with_stack(64 << 10, || {
+        let mut caught = 0;
+        let mut round = 0;
+        while round < 5 || HITS.load(Ordering::Relaxed) < 200 {
+            round += 1;
+            let handles: Vec<JoinHandle<()>> = (0..8)
+                .map(|i| go(move || panic!("panic number {i}")))
+                .collect();
+            caught += handles
+                .into_iter()
+                .map(JoinHandle::join)
+                .filter(Result::is_err)
+                .count();
+        }
+        assert_eq!(caught, 8 * round);
+        caught
+    });
+    stop.store(true, Ordering::SeqCst);
+    sender.join().unwrap();
+    println!("caught {caught}");
+}
+
+/// A signal that comes while a panic prints its backtrace needs no room on the stack.
+#[test]
+fn a_panic_with_backtrace_fits_on_the_smallest_stack_under_signals() {
+    if child_case().is_some() {
+        return panic_under_signals();
+    }
+    let output = common::succeed(
+        child(
+            "a_panic_with_backtrace_fits_on_the_smallest_stack_under_signals",
+            "run",
+        )
+        .env("RUST_BACKTRACE", "1"),
+    );
+    let (said, told) = (String::from_utf8_lossy(&output.stdout), stderr(&output));
+    let caught = told.matches("panic number ").count();
+    assert!(caught >= 40, "{told}");
+    assert!(said.contains(&format!("caught {caught}\n")), "{said}");
+    assert_eq!(told.matches("stack backtrace:").count(), caught);
 }
 
 /// The smallest stack holds a panic with its backtrace.
