@@ -28,6 +28,14 @@ step "tests, portable switch" \
     cargo_with_cfg portable gmp_portable_switch test -p gmp-runtime --no-fail-fast
 require_tests "tests, portable switch"
 
+# Only programs without the test harness can be built so.
+tests_that_abort() {
+    CARGO_TARGET_DIR="$target/abort" RUSTFLAGS="${RUSTFLAGS:-} -C panic=abort" \
+        cargo test -p gmp-runtime --test abort
+}
+step "tests, panics abort" tests_that_abort
+require_tests "tests, panics abort"
+
 step "tests, SQL" cargo test -p gmp-analyze --features tables --lib --test query --no-fail-fast
 require_tests "tests, SQL"
 

@@ -104,6 +104,56 @@ fn a_deferred_call_runs_on_panic_and_may_use_channels() {
     });
 }
 
+/// The last one first, whether one of them uses the runtime or not, and destructors between them in their place.
+#[test]
+fn deferred_calls_run_in_order_on_panic() {
+    run(2, || {
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let log = order.clone();
+        let panicking = go(move || {
+            let note = |what| log.lock().unwrap_or_else(|e| e.into_inner()).push(what);
+            defer! { note("first") };
+            let _value = common::OnDrop(|| note("destructor"));
+            defer! {
+                yield_now();
+                note("last");
+            };
+            note("body");
+            std::panic::resume_unwind(Box::new("quietly"));
+        });
+        assert!(panicking.join().is_err());
+        let order = order.lock().unwrap_or_else(|e| e.into_inner());
+        assert_eq!(*order, ["body", "last", "destructor", "first"]);
+    });
+}
+
+/// There is no result for whoever called `run`; the others end as if main had returned.
+#[test]
+fn goexit_of_main_ends_the_program_and_run_panics() {
+    for procs in PROCS {
+        let drops = Drops::default();
+        let counted = drops.clone();
+        let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            run(procs, || {
+                let (own, other) = (counted.value(0), counted.value(1));
+                go(move || {
+                    let _kept = other;
+                    gmp_runtime::park();
+                });
+                yield_now();
+                let _kept = own;
+                if num_goroutine() > 0 {
+                    goexit();
+                }
+            });
+        }));
+        let payload = ended.unwrap_err();
+        assert!(!payload.is::<&str>() && !payload.is::<String>());
+        assert_eq!((drops.made(), drops.alive()), (2, 0), "{procs} Ps");
+        assert!(!std::thread::panicking());
+    }
+}
+
 /// How often the initializer of [`SELFISH`] may use the value that it makes.
 static SELFISH_TRIES: AtomicUsize = AtomicUsize::new(0);
 
