@@ -155,8 +155,9 @@ fn main() {
         return child_main(&case);
     }
     a_deadlock_is_reported_with_every_goroutine();
+    threads_of_the_runtime_hide_no_deadlock();
     nothing_else_is_a_deadlock();
-    println!("test result: ok. 2 passed; 0 failed");
+    println!("test result: ok. 3 passed; 0 failed");
 }
 
 fn a_deadlock_is_reported_with_every_goroutine() {
@@ -167,6 +168,7 @@ fn a_deadlock_is_reported_with_every_goroutine() {
         for part in [
             "fatal error: all goroutines are asleep - deadlock!\n",
             "goroutine 1 [join]:",
+            " for 0x",
             " [chan receive]:",
             " [chan send]:",
             " [select]:",
@@ -187,6 +189,29 @@ fn a_deadlock_is_reported_with_every_goroutine() {
             "{text}"
         );
     }
+}
+
+/// The tracer's, the monitor's, and those that are spare (go#18835).
+fn threads_of_the_runtime_hide_no_deadlock() {
+    let directory = common::Directory::new("deadlock");
+    let path = directory.file("trace");
+    for debug in [
+        "schedtrace=1,scheddetail=1".to_owned(),
+        format!("trace={}", path.display()),
+    ] {
+        let output = child("", "four Ps").env("GMPDEBUG", &debug).output();
+        let output = output.expect("a child");
+        let text = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{debug}: {text}");
+        for part in [
+            "fatal error: all goroutines are asleep - deadlock!\n",
+            "goroutine 1 [join]:\n",
+        ] {
+            assert!(text.contains(part), "{debug}: {text}");
+        }
+    }
+    let recorded = std::fs::metadata(&path).is_ok_and(|file| file.len() > 0);
+    assert_eq!(recorded, cfg!(feature = "trace"));
 }
 
 fn nothing_else_is_a_deadlock() {

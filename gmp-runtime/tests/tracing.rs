@@ -16,7 +16,9 @@ use std::thread;
 use std::time::Duration;
 
 use common::{Directory, PROCS, child, child_case, run, stderr, succeed};
-use gmp_runtime::{channel, current, go, metrics, park, sleep, trace, yield_now};
+use gmp_runtime::{
+    channel, current, go, lock_os_thread, metrics, park, sleep, trace, unlock_os_thread, yield_now,
+};
 use gmp_trace::anomaly::{AnomalyKind, Severity};
 use gmp_trace::event::ExitHow;
 use gmp_trace::{Body, Reader};
@@ -234,6 +236,40 @@ fn recordings_begin_and_end_at_any_moment() {
             let counted = read_clean(&path);
             assert!(counted.yields >= 199, "{counted:?}");
         }
+    }
+}
+
+/// A recording ends while the only goroutine that is awake is locked to its thread, and everybody else sleeps (go#39004).
+#[test]
+fn a_recording_ends_beside_nobody_but_a_locked_goroutine() {
+    const ROUNDS: u64 = 20;
+    let directory = Directory::new("locked");
+    for procs in PROCS {
+        let path = directory.file(&format!("{procs}.trace"));
+        let (sender, receiver) = channel::<u64>(0);
+        run(procs, || {
+            let taker = go(move || receiver.iter().sum::<u64>());
+            lock_os_thread();
+            let asleep = || {
+                while waiting() < 1 {
+                    yield_now();
+                }
+            };
+            asleep();
+            for round in 0..ROUNDS {
+                trace::start(&path).unwrap();
+                // Woken on another thread, and asleep again when it ends.
+                sender.send(round).unwrap();
+                asleep();
+                trace::stop().unwrap();
+                let counted = read_clean(&path);
+                assert!(counted.parks.values().sum::<u64>() >= 1, "{counted:?}");
+                std::fs::remove_file(&path).unwrap();
+            }
+            drop(sender);
+            assert_eq!(taker.join().unwrap(), ROUNDS * (ROUNDS - 1) / 2);
+            unlock_os_thread();
+        });
     }
 }
 
