@@ -9,6 +9,7 @@
 
 mod common;
 
+use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,6 +20,8 @@ use gmp_analyze::analysis::report::Report;
 use gmp_analyze::machine::Sink;
 use gmp_runtime::{JoinHandle, Runtime, go, net, sleep};
 use gmp_trace::event::{Found, HandoffReason, PreemptReason, Preemption, RetakeReason};
+use gmp_trace::id::GId;
+use gmp_trace::time::Nanos;
 use gmp_trace::{Body, Event};
 
 /// What the events of a trace say.
@@ -41,10 +44,59 @@ struct Told {
     without_p: u64,
     made: u64,
     locks: u64,
+    slices_seen: Slices,
+}
+
+/// Half of the length of a slice: who has run for less is asked for its P for somebody urgent only.
+const EARLY: Nanos = Nanos(5_000_000);
+
+/// What the events say of slices that were interrupted, on one P.
+#[derive(Debug, Default)]
+struct Slices {
+    /// When that of each goroutine began, or earlier.
+    began: HashMap<GId, Nanos>,
+    /// Whose P was asked for early, and who gave its up last and whether that was early.
+    asked: Option<GId>,
+    last: Option<(GId, bool)>,
+    /// Goroutines interrupted early that were the next frozen one to go on, and others that came before them.
+    came_back: u64,
+    overtaken: u64,
+}
+
+impl Slices {
+    fn event(&mut self, event: &Event) {
+        let now = event.time;
+        match (event.body, event.g) {
+            (Body::GoPreemptRequested { goroutine, why, .. }, _) => {
+                let ran = |g: &GId| self.began.get(g).map(|began| now.since(*began));
+                self.asked = goroutine.filter(|g| {
+                    why == PreemptReason::Urgent && ran(g).is_some_and(|ran| ran < EARLY)
+                });
+            }
+            (Body::GoPreempted { .. }, Some(g)) => {
+                self.last = Some((g, self.asked.take() == Some(g)));
+            }
+            (Body::GoStart { found }, Some(g)) => {
+                if found == Some(Found::Wired)
+                    && let Some((last, early)) = self.last.take()
+                {
+                    let same = last == g;
+                    self.came_back += u64::from(early && same);
+                    self.overtaken += u64::from(early && !same);
+                    if same {
+                        return;
+                    }
+                }
+                self.began.insert(g, now);
+            }
+            _ => {}
+        }
+    }
 }
 
 impl Sink for Told {
     fn event(&mut self, event: &Event) {
+        self.slices_seen.event(event);
         match event.body {
             Body::GoPreemptRequested { why, .. } => match why {
                 PreemptReason::Urgent => self.urgent += 1,
@@ -207,6 +259,31 @@ fn a_sleeper_has_the_p_asked_for_at_once() {
     assert!(told.urgent >= WAKES / 2, "{told:?}");
 }
 
+/// Whoever is interrupted for somebody urgent has the rest of its slice before others of the queue have one.
+#[test]
+fn an_interrupted_goroutine_has_its_p_back_first() {
+    let (_, told, _) = record(3, |_| {
+        (0..WAKES).for_each(|_| sleep(Duration::from_millis(1)));
+    });
+    let slices = &told.slices_seen;
+    assert!(slices.came_back > 0, "{told:?}");
+    assert_eq!(slices.overtaken, 0, "{told:?}");
+}
+
+/// The rest is no more than that: those who are interrupted all the time take turns as well.
+#[test]
+fn who_is_interrupted_has_no_longer_slice() {
+    let ((), told, _) = record(3, |hogs| {
+        let before = hogs.changes();
+        let begun = Instant::now();
+        while hogs.changes() < before + 9 {
+            sleep(Duration::from_millis(1));
+            assert!(begun.elapsed() < Duration::from_secs(60));
+        }
+    });
+    assert!(told.slices_seen.came_back > 0, "{told:?}");
+}
+
 #[test]
 fn a_socket_has_the_p_asked_for_at_once() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -302,14 +379,15 @@ fn one_that_goes_on_without_a_p_is_stopped() {
 fn a_child_of_fork_records_nothing() {
     const CHILDREN: u64 = 5;
     let (_, told, report) = record(1, |_| {
-        for _ in 0..CHILDREN {
+        for number in 0..CHILDREN {
             // SAFETY: the child calls nothing that takes a lock that a thread of the parent may have, and ends.
             let child = unsafe { libc::fork() };
             assert!(child >= 0);
+            let enters = number % 2 == 1;
             if child == 0 {
-                for _ in 0..10_000 {
+                // A goroutine that enters the runtime there ends the child.
+                if enters {
                     gmp_runtime::lock_os_thread();
-                    gmp_runtime::unlock_os_thread();
                 }
                 // SAFETY: ends the process at once.
                 unsafe { libc::_exit(7) };
@@ -317,10 +395,17 @@ fn a_child_of_fork_records_nothing() {
             let mut status = 0;
             // SAFETY: the status is a local variable.
             assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
-            assert!(
-                libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 7,
-                "{status}"
-            );
+            if enters {
+                assert!(
+                    libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGABRT,
+                    "{status}"
+                );
+            } else {
+                assert!(
+                    libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 7,
+                    "{status}"
+                );
+            }
         }
         go(|| ()).join().unwrap();
     });

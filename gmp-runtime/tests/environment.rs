@@ -350,9 +350,8 @@ fn schedtrace_prints_gos_line() {
         .filter(|line| line.starts_with("SCHED"))
         .map(|line| parse_sched_line(line).unwrap_or_else(|| panic!("not Go's: {line}")))
         .collect();
-    // 160 ms of sleep at least; the first line comes at once.
+    // 160 ms of sleep at least.
     assert!(lines.len() >= 2, "{text}");
-    assert_eq!(lines[0].ms, 0);
     assert!(lines.is_sorted_by_key(|line| line.ms));
     for line in &lines {
         assert_eq!((line.procs, line.queues.len(), line.ticks.len()), (3, 3, 3));

@@ -75,6 +75,8 @@ pub(crate) struct M {
     /// How many goroutines went into the global queue before the one that is frozen here. Under the scheduler's
     /// lock.
     pub(crate) frozen_after: Cell<u64>,
+    /// When the slice of its goroutine began that was asked for its P for somebody urgent. Under the scheduler's lock.
+    pub(crate) interrupted_slice: Cell<Option<u64>>,
     /// The kernel's number of its thread. Written by the thread before it has a P.
     pub(crate) thread: AtomicI32,
     /// While its goroutine goes on without a P, the processor time that it had used, and when. The monitor's.
@@ -112,6 +114,7 @@ impl M {
             parker: AtomicU32::new(0),
             idle_link: Cell::new(None),
             frozen_after: Cell::new(0),
+            interrupted_slice: Cell::new(None),
             thread: AtomicI32::new(0),
             seen_running: Cell::new((0, 0)),
             signal_sent: AtomicBool::new(false),

@@ -65,6 +65,8 @@ pub(crate) struct Shared {
     urgent: GList,
     /// Goroutines of the global queue that are frozen: see `sched::preempt`.
     pub(crate) frozen: GList,
+    /// Frozen ones that were interrupted for somebody urgent before their slice was over.
+    pub(crate) interrupted: GList,
     /// How many goroutines have been put into `global`, and taken out.
     global_puts: u64,
     global_takes: u64,
@@ -230,6 +232,7 @@ impl Sched {
                     global: GList::new(),
                     urgent: GList::new(),
                     frozen: GList::new(),
+                    interrupted: GList::new(),
                     global_puts: 0,
                     global_takes: 0,
                     idle_ms: None,

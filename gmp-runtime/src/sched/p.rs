@@ -36,6 +36,9 @@ pub(crate) struct P {
     pub(crate) id: u32,
     /// Turns: goroutines started, but those that inherit the slice of the one before.
     tick: AtomicU32,
+    /// The last turn in which a goroutine went on with a slice that was interrupted, and the lower half of the moment at
+    /// which that slice began.
+    continued: AtomicU64,
     /// Goroutines started since the clock was last looked at for timers.
     switches: Cell<u32>,
     /// Goroutines in a row that share a slice.
@@ -92,6 +95,7 @@ impl P {
         P {
             id,
             tick: AtomicU32::new(0),
+            continued: AtomicU64::new(0),
             switches: Cell::new(0),
             chain: Cell::new(0),
             global_waited: Cell::new(false),
@@ -168,6 +172,27 @@ impl P {
             self.tick
                 .store(self.tick().wrapping_add(1), Ordering::Relaxed);
         }
+    }
+
+    /// Counts a goroutine that goes on with a slice that `began` earlier and was interrupted.
+    pub(crate) fn count_continued(&self, began: u64) {
+        let turn = self.tick().wrapping_add(1);
+        // ordering: Relaxed: who reads it late takes the slice for a new one.
+        self.continued.store(
+            u64::from(turn) << 32 | began & u64::from(u32::MAX),
+            Ordering::Relaxed,
+        );
+        self.count_start(false);
+    }
+
+    /// When the slice of `turn`, which has just been seen, began, as far as is known `now`.
+    pub(crate) fn slice_began(&self, turn: u32, now: u64) -> u64 {
+        // ordering: Relaxed, as in `count_continued`.
+        let continued = self.continued.load(Ordering::Relaxed);
+        if (continued >> 32) as u32 != turn {
+            return now;
+        }
+        now - u64::from((now as u32).wrapping_sub(continued as u32))
     }
 
     /// Whether the slice that the last goroutines shared is over: one from the ring or the global queue

@@ -24,7 +24,8 @@
 //!    longest, and the spawner makes an M for the next time; and if nobody is frozen the goroutine runs on. So
 //!    a P never waits for the spawner, which may wait itself: for a lock of `malloc` that a frozen goroutine
 //!    holds. Then the goroutine goes to the end of the list of frozen ones, the P to its heir, and the thread
-//!    to sleep.
+//!    to sleep. One that was *interrupted*, asked for its P for somebody urgent before its slice was over, comes
+//!    before all others instead, and has the rest of that slice.
 //! 4. The list of frozen goroutines and the global queue are one queue in the order of arrival: a frozen one
 //!    knows how many of the others went before it ([`Shared::take_queued`]). An M that takes a frozen goroutine
 //!    out gives its own P to the M that this one is frozen on, and goes to sleep itself ([`hand_p_to_frozen`]).
@@ -104,6 +105,8 @@ struct Watched {
     /// The turn that it saw last, and when it saw it first.
     turn: u32,
     since: u64,
+    /// When the slice of that turn began: earlier, if it was interrupted.
+    began: u64,
     /// When it last asked for the P.
     asked: u64,
     suspect: Suspect,
@@ -154,6 +157,7 @@ pub(crate) fn look(sched: &Sched, watch: &mut Watch, now: u64) -> u64 {
         let turn = p.tick();
         if turn != watched.turn {
             (watched.turn, watched.since) = (turn, now);
+            watched.began = p.slice_began(turn, now);
         }
         let due = if all_busy { p.next_timer() } else { u64::MAX };
         if (urgent || due <= now || work_waits_for(sched, &p))
@@ -165,15 +169,15 @@ pub(crate) fn look(sched: &Sched, watch: &mut Watch, now: u64) -> u64 {
             urgent = false;
             continue;
         }
-        let ran = now - watched.since;
         let may_ask = (watched.asked + BETWEEN_REQUESTS_NS).max(watched.since + URGENT_NS);
         if may_ask <= now {
-            if (urgent || due <= now) && ask(sched, &p, PreemptReason::Urgent) {
+            let rest = (now - watched.began < SLICE_NS).then_some(watched.began);
+            if (urgent || due <= now) && ask(sched, &p, PreemptReason::Urgent, rest) {
                 watched.asked = now;
                 urgent = false;
-            } else if ran >= SLICE_NS && work_waits_for(sched, &p) {
+            } else if rest.is_none() && work_waits_for(sched, &p) {
                 watched.asked = now;
-                ask(sched, &p, PreemptReason::Slice);
+                ask(sched, &p, PreemptReason::Slice, rest);
             }
         }
         if urgent || due <= now + WATCHED_DELAY_NS {
@@ -205,15 +209,17 @@ fn timers_wait_for(sched: &Sched, p: &P) -> bool {
     p.next_timer() <= monotonic_ns() || sched.timers_late()
 }
 
-/// Asks the goroutine that runs on `p` to give it up; whether there is one.
+/// Asks the goroutine that runs on `p` to give it up; whether there is one. `rest`: when its slice began, if it is to
+/// have the rest of it as soon as nobody urgent waits.
 #[cold]
-fn ask(sched: &Sched, p: &P, why: PreemptReason) -> bool {
+fn ask(sched: &Sched, p: &P, why: PreemptReason, rest: Option<u64>) -> bool {
     let shared = sched.shared.lock();
     let Some((m, g)) = asked_of(p).filter(|_| !sched.stopping() && !sched.world.is_to_stop())
     else {
         return false;
     };
     crate::trace::preempt_requested(sched, p.id, g, why);
+    m.interrupted_slice.set(rest);
     g.mark.request();
     if sched.signals {
         send(&m);
@@ -338,7 +344,9 @@ fn freeze(m: &M, g: GRef, how: Preemption) {
     let mut shared = sched.shared.lock();
     let urgent = timers_wait_for(sched, &p) || shared.urgent.len() != 0;
     let own_work = urgent || !p.runq.is_empty();
-    if sched.stopping() || !(own_work || shared.queued() != 0) {
+    let rest = m.interrupted_slice.take();
+    let others = own_work || rest.is_none() && shared.queued() != 0;
+    if sched.stopping() || !others {
         return;
     }
     let needs_scheduler =
@@ -356,7 +364,10 @@ fn freeze(m: &M, g: GRef, how: Preemption) {
     transition!(g, Running => Preempted);
     m.set_current(None);
     m.tracer.settle();
-    shared.put_frozen(m, g);
+    match rest {
+        Some(_) => shared.interrupted.push_back(g),
+        None => shared.put_frozen(m, g),
+    }
     sched.publish_global_len(&shared);
     let (to, why) = match heir {
         Heir::Idle(to, _) => (to, HandoffReason::Frozen),
@@ -375,7 +386,7 @@ fn freeze(m: &M, g: GRef, how: Preemption) {
         Heir::Frozen(_) if needs_scheduler => sched.spawner.notify(),
         Heir::Frozen(_) => {}
     }
-    thaw(m, g);
+    thaw(m, g, rest);
 }
 
 /// Freezes `g`, which has lost the P of `m`, until it is given another one. `shared` is the lock of the scheduler.
@@ -388,11 +399,12 @@ pub(crate) fn freeze_without_p(m: &M, g: GRef, mut shared: SpinGuard<'_, Shared>
     if m.sched.sysmon.is_slow() {
         m.sched.sysmon.hurry();
     }
-    thaw(m, g);
+    thaw(m, g, None);
 }
 
-/// Waits until `m` is given a P for `g`, which is frozen on it, and goes on.
-fn thaw(m: &M, g: GRef) {
+/// Waits until `m` is given a P for `g`, which is frozen on it, and goes on: with the rest of the slice that began then,
+/// or with a new one.
+fn thaw(m: &M, g: GRef, slice: Option<u64>) {
     let p = loop {
         if let Some(p) = m.sleep(|| false) {
             break p;
@@ -403,7 +415,10 @@ fn thaw(m: &M, g: GRef) {
     stw::stop_if_wanted(m);
     m.tracer.start(m, g, Found::Wired);
     g.mark.take_request();
-    p.count_start(false);
+    match slice {
+        Some(began) => p.count_continued(began),
+        None => p.count_start(false),
+    }
     m.set_current(Some(g));
     transition!(g, Preempted => Running);
     m.tracer.settle();
@@ -414,7 +429,12 @@ fn thaw(m: &M, g: GRef) {
 impl Shared {
     /// Goroutines in the global queue, the frozen ones with them.
     pub(crate) fn queued(&self) -> u32 {
-        self.urgent.len() + self.global.len() + self.frozen.len()
+        self.urgent.len() + self.global.len() + self.frozen_count()
+    }
+
+    /// Frozen goroutines among them.
+    pub(crate) fn frozen_count(&self) -> u32 {
+        self.interrupted.len() + self.frozen.len()
     }
 
     /// Puts `g` last in the global queue.
@@ -436,12 +456,12 @@ impl Shared {
 
     /// Whether a frozen goroutine is first in the global queue.
     fn frozen_is_first(&self) -> bool {
-        self.urgent.len() == 0
-            && self
-                .frozen
-                .front()
-                .and_then(|g| g.frozen_on())
+        let frozen_before = |g: GRef| {
+            g.frozen_on()
                 .is_some_and(|m| m.frozen_after.get() <= self.global_takes)
+        };
+        self.urgent.len() == 0
+            && (self.interrupted.len() != 0 || self.frozen.front().is_some_and(frozen_before))
     }
 
     /// The first of the global queue that can be put into a ring: one that is not frozen, and does not
@@ -460,15 +480,21 @@ impl Shared {
 
     /// Whether no more goroutines are to be frozen, as long as others wait.
     pub(crate) fn are_enough_frozen(&self) -> bool {
-        self.frozen.len() >= MOST_FROZEN
+        self.frozen_count() >= MOST_FROZEN
     }
 
     /// The first of the global queue. It may be frozen: then the caller gives its P to the M of it.
     pub(crate) fn take_queued(&mut self) -> Option<GRef> {
         if self.urgent.len() == 0 && self.are_enough_frozen() {
-            return self.frozen.pop_front();
+            return self.take_frozen();
         }
-        self.take_unfrozen().or_else(|| self.frozen.pop_front())
+        self.take_unfrozen().or_else(|| self.take_frozen())
+    }
+
+    fn take_frozen(&mut self) -> Option<GRef> {
+        self.interrupted
+            .pop_front()
+            .or_else(|| self.frozen.pop_front())
     }
 
     /// Who is to have the P of a goroutine that is about to be frozen; `needs_scheduler`: there is something that
@@ -480,9 +506,9 @@ impl Shared {
         self.take_frozen_m().map(Heir::Frozen)
     }
 
-    /// The M of the goroutine that has been frozen longest, which is taken out.
+    /// The M of the first of the goroutines that are frozen, which is taken out.
     pub(crate) fn take_frozen_m(&mut self) -> Option<MRef> {
-        self.frozen.pop_front()?.frozen_on()
+        self.take_frozen()?.frozen_on()
     }
 }
 

@@ -65,7 +65,7 @@ impl Sched {
         self.global_len.store(shared.queued(), Ordering::Relaxed);
         // ordering: Relaxed, as above.
         self.frozen_len
-            .store(shared.frozen.len(), Ordering::Relaxed);
+            .store(shared.frozen_count(), Ordering::Relaxed);
         // ordering: Relaxed, as above.
         self.urgent_len
             .store(shared.urgent.len(), Ordering::Relaxed);
