@@ -58,6 +58,23 @@ mod models {
     use crate::prim::cell::UnsafeCell;
     use loom::sync::Arc;
     use loom::thread;
+    use std::sync::atomic::AtomicUsize as Count;
+
+    /// Runs `model`, which says how often pages were dropped, beside the goroutine: never, and once or more, must come.
+    fn check(model: impl Fn() -> usize + Send + Sync + 'static) {
+        let seen = std::sync::Arc::new([Count::new(0), Count::new(0)]);
+        let noted = seen.clone();
+        loom::model(move || {
+            noted[model().min(1)].fetch_add(1, Ordering::SeqCst);
+        });
+        let seen = [0, 1].map(|times| seen[times].load(Ordering::SeqCst));
+        assert!(seen.iter().all(|&seen| seen > 0), "{seen:?}");
+        println!(
+            "{} executions, pages dropped in {}",
+            seen[0] + seen[1],
+            seen[1]
+        );
+    }
 
     const WAITING: u32 = 4;
     const RUNNABLE: u32 = 1;
@@ -140,7 +157,7 @@ mod models {
 
     #[test]
     fn loom_no_goroutine_runs_while_its_pages_are_dropped() {
-        loom::model(|| {
+        check(|| {
             let world = World::new();
             let goroutine = {
                 let world = Arc::clone(&world);
@@ -152,12 +169,13 @@ mod models {
             // Nothing of the claim is left, and a goroutine that waits is collected.
             assert!(world.collect());
             assert_eq!(world.dropped(), times + 1);
+            times
         });
     }
 
     #[test]
     fn loom_two_cycles_and_one_start() {
-        loom::model(|| {
+        check(|| {
             let world = World::new();
             let goroutine = {
                 let world = Arc::clone(&world);
@@ -166,6 +184,7 @@ mod models {
             let times = usize::from(world.collect()) + usize::from(world.collect());
             goroutine.join().unwrap();
             assert_eq!(world.dropped(), times);
+            times
         });
     }
 }

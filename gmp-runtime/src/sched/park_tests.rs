@@ -4,6 +4,10 @@ use super::{await_permit, put_permit, take_permit};
 use crate::prim::atomic::{AtomicBool, AtomicU32, Ordering};
 use loom::sync::{Arc, Notify};
 use loom::thread;
+use std::sync::atomic::{AtomicUsize as Count, Ordering::SeqCst};
+
+/// How a `park` ended: a permit was there, one came while it began to wait, a giver woke it.
+type Ends = [Count; 3];
 
 /// A goroutine that parks until every giver's flag is set, on an M of its own.
 struct World {
@@ -13,15 +17,17 @@ struct World {
     /// Whether the goroutine waits: only then it may be made ready, and once.
     waits: AtomicBool,
     ready: Notify,
+    ends: std::sync::Arc<Ends>,
 }
 
 impl World {
-    fn new(givers: usize) -> World {
+    fn new(givers: usize, ends: std::sync::Arc<Ends>) -> World {
         World {
             permit: AtomicU32::new(0),
             given: (0..givers).map(|_| AtomicBool::new(false)).collect(),
             waits: AtomicBool::new(false),
             ready: Notify::new(),
+            ends,
         }
     }
 
@@ -34,12 +40,14 @@ impl World {
 
     fn park(&self) {
         if take_permit(&self.permit) {
+            self.ends[0].fetch_add(1, SeqCst);
             return;
         }
         // ordering: Relaxed: the permit publishes it.
         self.waits.store(true, Ordering::Relaxed);
         // The post-switch action: the goroutine has been left.
         if await_permit(&self.permit) {
+            self.ends[1].fetch_add(1, SeqCst);
             self.make_ready();
         }
         // loom's waits may end for no reason.
@@ -53,6 +61,7 @@ impl World {
         // ordering: Relaxed: the permit must publish it.
         self.given[giver].store(true, Ordering::Relaxed);
         if put_permit(&self.permit) {
+            self.ends[2].fetch_add(1, SeqCst);
             self.make_ready();
         }
     }
@@ -67,8 +76,10 @@ impl World {
 }
 
 fn model(givers: usize) {
+    let ends = std::sync::Arc::new(Ends::default());
+    let noted = ends.clone();
     loom::model(move || {
-        let world = Arc::new(World::new(givers));
+        let world = Arc::new(World::new(givers, noted.clone()));
         let threads: Vec<_> = (0..givers)
             .map(|giver| {
                 let world = Arc::clone(&world);
@@ -82,6 +93,9 @@ fn model(givers: usize) {
         // ordering: Relaxed: all threads have ended.
         assert!(!world.waits.load(Ordering::Relaxed));
     });
+    let ends = [0, 1, 2].map(|end| ends[end].load(SeqCst));
+    assert!(ends.iter().all(|&seen| seen > 0), "{ends:?}");
+    println!("permits {ends:?} times: there, just come, given to one that waits");
 }
 
 #[test]

@@ -226,6 +226,20 @@ mod models {
     use super::*;
     use loom::sync::Arc;
     use loom::thread;
+    use std::sync::atomic::{AtomicUsize as Count, Ordering::SeqCst};
+
+    /// Runs `model`, which says whether what it is about happened: in some execution it must.
+    fn check(model: impl Fn() -> bool + Send + Sync + 'static) {
+        let seen = std::sync::Arc::new([Count::new(0), Count::new(0)]);
+        let noted = seen.clone();
+        loom::model(move || {
+            noted[usize::from(model())].fetch_add(1, SeqCst);
+        });
+        let [without, with] = [0, 1].map(|kind| seen[kind].load(SeqCst));
+        assert!(without + with > 1, "loom explored nothing");
+        assert!(with > 0, "what the model is about never happened");
+        println!("{} executions, seen {with} times", without + with);
+    }
 
     /// Steals as the scheduler does in its last round; what was stolen.
     fn steal(victim: &RunQueue<usize>, with_next: bool) -> Vec<usize> {
@@ -253,9 +267,10 @@ mod models {
         );
     }
 
+    /// Both thieves get something.
     #[test]
     fn loom_owner_and_two_thieves() {
-        loom::model(|| {
+        check(|| {
             let queue = Arc::new(RunQueue::new());
             put(&queue, 1, false);
             put(&queue, 2, false);
@@ -268,17 +283,21 @@ mod models {
             let mut seen = put(&queue, 3, false);
             seen.extend(get(&queue).map(|(number, _)| number));
             seen.extend(put(&queue, 4, false));
-            for thief in thieves {
-                seen.extend(thief.join().unwrap());
-            }
+            let stolen: Vec<_> = thieves
+                .into_iter()
+                .map(|thief| thief.join().unwrap())
+                .collect();
+            seen.extend(stolen.iter().flatten());
             seen.extend(drain(&queue));
             assert_each_once(seen, 4);
+            stolen.iter().all(|some| !some.is_empty())
         });
     }
 
+    /// The thief gets what was next, and no ring.
     #[test]
     fn loom_next_and_a_thief() {
-        loom::model(|| {
+        check(|| {
             let queue = Arc::new(RunQueue::new());
             put(&queue, 1, true);
             let thief = {
@@ -292,15 +311,19 @@ mod models {
             let mut seen = put(&queue, 2, true);
             seen.extend(get(&queue).map(|(number, _)| number));
             seen.extend(put(&queue, 3, true));
-            seen.extend(thief.join().unwrap());
+            let stolen = thief.join().unwrap();
+            seen.extend(&stolen);
             seen.extend(drain(&queue));
             assert_each_once(seen, 3);
+            // The last one is never put into the ring.
+            stolen.contains(&3)
         });
     }
 
+    /// The ring overflows, and the thief gets something.
     #[test]
     fn loom_overflow_and_a_thief() {
-        loom::model(|| {
+        check(|| {
             let queue = Arc::new(RunQueue::new());
             for number in 1..=CAPACITY {
                 assert!(put(&queue, number, false).is_empty());
@@ -312,15 +335,19 @@ mod models {
             let mut seen = put(&queue, CAPACITY + 1, false);
             assert!(seen.is_empty() || seen.len() == MAX_OVERFLOW);
             seen.extend(put(&queue, CAPACITY + 2, false));
-            seen.extend(thief.join().unwrap());
+            let overflowed = !seen.is_empty();
+            let stolen = thief.join().unwrap();
+            seen.extend(&stolen);
             seen.extend(drain(&queue));
             assert_each_once(seen, CAPACITY + 2);
+            overflowed && !stolen.is_empty()
         });
     }
 
+    /// Each steals something.
     #[test]
     fn loom_thieves_of_each_other() {
-        loom::model(|| {
+        check(|| {
             let queues = Arc::new([RunQueue::new(), RunQueue::new()]);
             put(&queues[0], 1, false);
             put(&queues[0], 2, false);
@@ -334,23 +361,25 @@ mod models {
                         .collect();
                     seen.extend(put(&queues[1], 3, false));
                     seen.extend(get(&queues[1]).map(|(number, _)| number));
-                    seen
+                    (stolen.is_some(), seen)
                 })
             };
             let mut seen = drain(&queues[0]);
             let stolen = queues[1].steal_into(owner(&queues[0]));
             seen.extend(stolen.iter().map(|stolen| number(stolen.goroutine)));
-            seen.extend(other.join().unwrap());
+            let (other_stole, theirs) = other.join().unwrap();
+            seen.extend(theirs);
             seen.extend(drain(&queues[0]));
             seen.extend(drain(&queues[1]));
             assert_each_once(seen, 3);
+            stolen.is_some() && other_stole
         });
     }
 
     /// One goroutine is in the queue all the time, but moves from `next` to the ring: never empty.
     #[test]
     fn loom_a_moving_goroutine_is_not_overlooked() {
-        loom::model(|| {
+        check(|| {
             let queue = Arc::new(RunQueue::new());
             put(&queue, 1, true);
             let looker = {
@@ -365,6 +394,7 @@ mod models {
             );
             seen.extend(drain(&queue));
             assert_each_once(seen, 2);
+            true
         });
     }
 }
