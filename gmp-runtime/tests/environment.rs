@@ -363,4 +363,7 @@ fn schedtrace_prints_gos_line() {
     let ticks = |line: &SchedLine| line.ticks.iter().sum::<u64>();
     assert!(lines.is_sorted_by_key(ticks));
     assert!(lines.last().map(ticks) > Some(100), "{text}");
+    // The first line comes at once: of an hour's interval it is the only one.
+    let output = run_case(NAME, "run", &[("GMPDEBUG", "schedtrace=3600000")]);
+    assert_eq!(stderr(&output).matches("SCHED ").count(), 1);
 }

@@ -216,13 +216,15 @@ fn values_of_no_size_and_of_a_large_one_pass_through_selects() {
             let (none, large) = run(procs, || {
                 let (nothing, from_nothing) = channel::<()>(capacity);
                 let (large, from_large) = channel::<[u64; 512]>(capacity);
+                // These stay: a channel that is closed is always ready.
+                let (to_nothing, to_large) = (nothing.clone(), large.clone());
                 go(move || {
                     let (mut nothings, mut larges) = (0, 0);
                     while nothings + larges < 2 * EACH {
                         let value = std::array::from_fn(|n| larges ^ n as u64);
                         select! {
-                            send(nothing, ()) -> sent => { sent.unwrap(); nothings += 1 }
-                            send(large, value) -> sent => { sent.unwrap(); larges += 1 }
+                            send(to_nothing, ()) -> sent => { sent.unwrap(); nothings += 1 }
+                            send(to_large, value) -> sent => { sent.unwrap(); larges += 1 }
                         }
                     }
                 });
