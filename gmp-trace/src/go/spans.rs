@@ -16,6 +16,17 @@ const STOP: &str = "a stop of the world";
 /// How many open spans of one goroutine are looked through for one that ends out of turn.
 const LOOK_AT_MOST: usize = 64;
 
+/// A range that begins or is said to be active.
+struct Range {
+    name: Text,
+    scope: Scope,
+    /// What faults call it.
+    in_faults: &'static str,
+    /// Whether it was known before.
+    was: bool,
+    active: bool,
+}
+
 impl Order {
     /// Events that change no state of a goroutine, P or thread.
     pub(super) fn annotation(
@@ -170,18 +181,14 @@ impl Order {
                 figures,
             });
         }
-        self.range_begins(was, active, SWEEP, out)?;
-        let stack = if active {
-            None
-        } else {
-            self.stack(event.args[0], out)?
-        };
-        Ok(Body::RangeBegin {
+        let range = Range {
             name,
             scope,
-            stack,
-            already_active: active,
-        })
+            in_faults: SWEEP,
+            was,
+            active,
+        };
+        self.range_begins(event, range, out)
     }
 
     fn mark_assist(
@@ -214,18 +221,14 @@ impl Order {
                 figures: None,
             });
         }
-        self.range_begins(was, active, ASSIST, out)?;
-        let stack = if active {
-            None
-        } else {
-            self.stack(event.args[0], out)?
-        };
-        Ok(Body::RangeBegin {
+        let range = Range {
             name,
             scope,
-            stack,
-            already_active: active,
-        })
+            in_faults: ASSIST,
+            was,
+            active,
+        };
+        self.range_begins(event, range, out)
     }
 
     fn is_known(&self, slot: u32) -> bool {
@@ -235,17 +238,27 @@ impl Order {
     /// A range begins, or is said to be active: it must be new, or, in a later generation, known.
     fn range_begins(
         &mut self,
-        was: bool,
-        active: bool,
-        name: &'static str,
+        event: &RawEvent,
+        range: Range,
         out: &mut Out<'_>,
-    ) -> Result<(), Fault> {
-        let confirms = active && !self.first;
-        match (was, confirms) {
-            (true, false) => self.tolerate(Fault::RangeBegunTwice(name), out),
-            (false, true) => self.tolerate(Fault::RangeNotBegun(name), out),
-            _ => Ok(()),
+    ) -> Result<Body, Fault> {
+        let confirms = range.active && !self.first;
+        match (range.was, confirms) {
+            (true, false) => self.tolerate(Fault::RangeBegunTwice(range.in_faults), out)?,
+            (false, true) => self.tolerate(Fault::RangeNotBegun(range.in_faults), out)?,
+            _ => {}
         }
+        let stack = if range.active {
+            None
+        } else {
+            self.stack(event.args[0], out)?
+        };
+        Ok(Body::RangeBegin {
+            name: range.name,
+            scope: range.scope,
+            stack,
+            already_active: range.active,
+        })
     }
 
     fn task(
