@@ -313,6 +313,23 @@ fn a_call_that_was_not_announced() {
     );
 }
 
+/// One that began before the trace, and is over without a P.
+#[test]
+fn the_end_of_a_call_that_was_not_announced() {
+    let mut script = Script::new(1);
+    script.event(Body::ProcStop);
+    script.status(1, GState::Syscall, Some(0));
+    script.at(10).without_p(Some(1), Body::RunWithoutP);
+    script.at(15).without_p(Some(1), Body::SyscallExitBlocked);
+    script.at(20).event(Body::ProcStart);
+    script.start(1, Found::Wired).at(25).exit();
+    let outcome = run(&script);
+    assert_eq!(outcome.counts.to_anomalies(), vec![]);
+    let spans = outcome.sink.goroutines.split_whitespace();
+    let states: Vec<_> = spans.filter(|word| word.starts_with("run")).collect();
+    assert_eq!(states, ["running", "runnable", "running"]);
+}
+
 #[test]
 fn a_frozen_goroutine_gives_its_p_away() {
     let mut script = Script::new(1);

@@ -421,7 +421,10 @@ impl<S: Sink> Machine<S> {
         if self.goroutines.at(slot).state != G::Running {
             self.turn(slot, event, legal, G::Running);
         }
-        self.goroutines.at(slot).proc = None;
+        let goroutine = self.goroutines.at(slot);
+        goroutine.proc = None;
+        // Its call may have begun before the trace.
+        goroutine.implicit = true;
         self.running_again(thread, slot, event);
     }
 
