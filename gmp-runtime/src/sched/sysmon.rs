@@ -270,7 +270,8 @@ fn ticks_of_all(sched: &Sched) -> u32 {
 /// The lines of schedtrace.
 #[derive(Debug)]
 struct Lines {
-    start: u64,
+    /// When the first line was printed: that is of 0 ms, as Go's is.
+    start: Option<u64>,
     next: u64,
     interval: u64,
     detail: bool,
@@ -279,10 +280,9 @@ struct Lines {
 
 impl Lines {
     fn new(interval_ms: u64, detail: bool) -> Lines {
-        let start = monotonic_ns();
         Lines {
-            start,
-            next: start,
+            start: None,
+            next: 0,
             interval: interval_ms.max(1) * 1_000_000,
             detail,
             // There may be more Ps later.
@@ -292,6 +292,9 @@ impl Lines {
 
     /// Prints a line if it is time; how long it is until the next one.
     fn print_if_due(&mut self, sched: &Sched, now: u64) -> u64 {
+        if self.start.is_none() {
+            (self.start, self.next) = (Some(now), now);
+        }
         if now >= self.next {
             let snapshot = self.snapshot(sched, now);
             print(&snapshot);
@@ -310,7 +313,7 @@ impl Lines {
             sched_tick: p.tick(),
         }));
         Snapshot {
-            elapsed_ms: (now - self.start) / 1_000_000,
+            elapsed_ms: (now - self.start.unwrap_or(now)) / 1_000_000,
             idle_ps: sched.idle.idle_ps(),
             // This thread counts, as Go's sysmon does; those that only serve the runtime do not.
             threads: sched.m_count() as u64 + 1,
