@@ -86,6 +86,7 @@ fn the_report_counts_the_cycles_of_the_program() {
         std::fs::remove_file(&path).unwrap();
         assert_nothing_wrong(&report);
         let collections = &report.summary.collections;
+        assert_eq!(report.summary.stops.count(), 0, "a cycle is no pause");
         assert_eq!(collections.cycles.count(), 4);
         // The main goroutine, which calls, may have a deep stack once, too; and one that is woken by a channel
         // gives back what the wake took.

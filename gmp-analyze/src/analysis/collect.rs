@@ -6,6 +6,7 @@ use super::goroutines::Lives;
 use super::groups::Groups;
 use super::latency::Latencies;
 use super::parallelism::Parallelism;
+use super::rescues::Rescues;
 use super::runs::Runs;
 use super::steal::Steals;
 use super::utilization::Utilization;
@@ -221,6 +222,8 @@ pub struct Collector {
     pub blocking: Blocking,
     /// Steals and queues.
     pub steals: Steals,
+    /// Ps that were asked for, taken and handed on.
+    pub rescues: Rescues,
     /// Running Ps and waiting work over time.
     pub parallelism: Parallelism,
     /// Lengths of runs.
@@ -244,7 +247,10 @@ impl Sink for Collector {
     fn event(&mut self, event: &Event) {
         self.tally.events += 1;
         match event.body {
-            Body::GoStart { .. } => self.tally.switches.count(event.p),
+            Body::GoStart { .. } => {
+                self.tally.switches.count(event.p);
+                self.rescues.turn(event.p);
+            }
             Body::GoYield { .. } => self.tally.yields += 1,
             Body::GoPark { .. }
             | Body::GoReady { .. }
@@ -255,6 +261,7 @@ impl Sink for Collector {
             _ => {
                 self.tally.event(event);
                 self.steals.event(event);
+                self.rescues.event(event);
             }
         }
     }

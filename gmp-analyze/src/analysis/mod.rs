@@ -13,6 +13,7 @@ pub mod latency;
 pub mod names;
 pub mod parallelism;
 pub mod report;
+pub mod rescues;
 pub mod runs;
 pub mod schedtrace;
 pub mod stacks;

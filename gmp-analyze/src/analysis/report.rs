@@ -8,6 +8,7 @@ use super::groups::Group;
 use super::latency::CauseLatency;
 use super::names;
 use super::parallelism::Parallelism;
+use super::rescues::Rescues;
 use super::runs::Run;
 use super::steal::Steals;
 use super::utilization::ProcTime;
@@ -249,6 +250,8 @@ pub struct Report {
     pub open_waits: Vec<OpenWaitRow>,
     /// Steals and queues.
     pub steals: Steals,
+    /// Ps that were asked for, taken and handed on.
+    pub rescues: Rescues,
     /// Lengths of runs.
     pub run_lengths: Distribution,
     /// The longest runs.
@@ -313,6 +316,7 @@ impl Report {
                 .collect(),
             parallelism: collector.parallelism,
             steals: collector.steals,
+            rescues: collector.rescues,
             anomalies,
             goroutines: collector.lives.map(|lives| {
                 let lives = lives.into_lives();

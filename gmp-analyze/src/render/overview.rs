@@ -46,6 +46,8 @@ pub(super) fn summary(out: &mut dyn io::Write, report: &Report, width: usize) ->
         ("overhead", Some(overhead(report))),
         ("steals", steals(report)),
         ("queues", queues(report)),
+        ("preemption", preemption(report)),
+        ("hand-offs", handoffs(report)),
         ("timers", timers(report)),
         ("stops", stops(report)),
         ("collection", collections(report)),
@@ -213,6 +215,51 @@ fn queues(report: &Report) -> Option<String> {
             count(steals.from_global),
         )
     })
+}
+
+fn preemption(report: &Report) -> Option<String> {
+    let rescues = &report.rescues;
+    (rescues.asked() > 0).then(|| {
+        let mut line = format!(
+            "{} for a P, {} of them for somebody urgent",
+            counted(rescues.asked(), "request"),
+            count(rescues.asked_urgently)
+        );
+        let delays = &rescues.delays;
+        if delays.count() > 0 {
+            line.push_str(&format!(
+                "; {} gave it up, after p50 {}, p99 {}, max {}",
+                count(delays.count()),
+                duration(delays.quantile(0.5)),
+                duration(delays.quantile(0.99)),
+                duration(delays.max()),
+            ));
+        }
+        line
+    })
+}
+
+fn handoffs(report: &Report) -> Option<String> {
+    let rescues = &report.rescues;
+    let mut parts = Vec::new();
+    if rescues.from_calls > 0 {
+        let mut part = format!("{} taken in system calls", counted(rescues.from_calls, "P"));
+        if rescues.from_unannounced > 0 {
+            let unannounced = count(rescues.from_unannounced);
+            part.push_str(&format!(", {unannounced} of them not announced"));
+        }
+        parts.push(part);
+    }
+    if rescues.handed_on() > 0 {
+        parts.push(format!(
+            "{} handed on: {} by frozen goroutines, {} to frozen and {} to locked ones",
+            counted(rescues.handed_on(), "P"),
+            count(rescues.by_frozen),
+            count(rescues.to_frozen),
+            count(rescues.to_locked),
+        ));
+    }
+    (!parts.is_empty()).then(|| parts.join("; "))
 }
 
 fn timers(report: &Report) -> Option<String> {

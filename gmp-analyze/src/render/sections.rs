@@ -361,7 +361,9 @@ pub fn summary(report: &Report) -> Table {
             .preempted
             .signal()
             .map_or(Cell::Nothing, Cell::Count),
-        Cell::Count(summary.syscalls),
+    ]);
+    row.extend(rescues(report));
+    row.extend([
         some(report.run_lengths.count(), report.run_lengths.mean()),
         overhead,
         samples,
@@ -386,6 +388,9 @@ pub fn summary(report: &Report) -> Table {
         some(late.count(), late.quantile(0.99)),
         Cell::Count(stops.count()),
         some(stops.count(), stops.max()),
+    ]);
+    row.extend(standstill(summary));
+    row.extend([
         Cell::Count(collections.cycles.count()),
         some(collections.cycles.count(), collections.cycles.max()),
         of_runtime(report, Cell::Count(collections.pages)),
@@ -399,6 +404,39 @@ pub fn summary(report: &Report) -> Table {
         columns: SUMMARY,
         rows: vec![row],
     }
+}
+
+/// Ps that were asked for, taken and handed on; and system calls, in which they are taken.
+fn rescues(report: &Report) -> [Cell; 11] {
+    let rescues = &report.rescues;
+    let delays = &rescues.delays;
+    [
+        of_runtime(report, Cell::Count(rescues.asked())),
+        of_runtime(report, Cell::Count(rescues.asked_urgently)),
+        of_runtime(report, Cell::Count(delays.count())),
+        some(delays.count(), delays.quantile(0.5)),
+        some(delays.count(), delays.max()),
+        Cell::Count(report.summary.syscalls),
+        Cell::Count(rescues.from_calls),
+        of_runtime(report, Cell::Count(rescues.from_unannounced)),
+        of_runtime(report, Cell::Count(rescues.by_frozen)),
+        of_runtime(report, Cell::Count(rescues.to_frozen)),
+        of_runtime(report, Cell::Count(rescues.to_locked)),
+    ]
+}
+
+/// How long the world took to stand still, and who came last.
+fn standstill(summary: &Summary) -> [Cell; 5] {
+    let delays = &summary.stop_delays;
+    let last = summary.last_to_stop;
+    let number = |of: Option<u64>| of.map_or(Cell::Nothing, Cell::Count);
+    [
+        some(delays.count(), delays.quantile(0.5)),
+        some(delays.count(), delays.max()),
+        number(last.and_then(|last| Some(last.thread?.get()))),
+        number(last.and_then(|last| Some(u64::from(last.proc?.get())))),
+        number(last.and_then(|last| Some(last.goroutine?.get()))),
+    ]
 }
 
 /// What only our runtime's traces tell; of Go's it is not known.
