@@ -424,7 +424,7 @@ fn a_goroutine_that_unwinds_stays_on_its_thread() {
 
 #[test]
 fn no_more_than_a_thousand_goroutines_are_frozen() {
-    const HOGS: u64 = 4000;
+    const HOGS: u64 = 5000;
     let threads = run(2, || {
         let left = Arc::new(AtomicU64::new(HOGS));
         let hogs: Vec<_> = (0..HOGS)

@@ -106,6 +106,51 @@ fn a_thread_that_runs_no_goroutines_may_be_sent_the_signal() {
     assert_eq!(SEEN.load(SeqCst), 20);
 }
 
+/// A thread that enters runtimes and leaves them, and is sent the signal all the while: in between it is nobody's, and
+/// within, it may come at any moment of the begin and the end.
+#[test]
+fn a_thread_that_comes_and_goes_may_be_sent_the_signal() {
+    const NAME: &str = "a_thread_that_comes_and_goes_may_be_sent_the_signal";
+    if child_case().is_none() {
+        return drop(succeed(&mut child(NAME, "")));
+    }
+    count_signals(libc::SIGURG);
+    let ended = Arc::new(AtomicBool::new(false));
+    let ends = Arc::clone(&ended);
+    let (tell, told) = std::sync::mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        // SAFETY: the call has no arguments.
+        tell.send(unsafe { libc::pthread_self() }).unwrap();
+        let mut sum = 0;
+        for round in 0..60 {
+            sum += run(1 + round % 2, || {
+                let hogs = Hogs::new(2);
+                let handles = hogs.start(|_, _| ());
+                hogs.wait_for_progress(2);
+                let sum: u64 = (0..20).map(|n| go(move || n).join().unwrap()).sum();
+                hogs.end(handles);
+                sum
+            });
+            // As a thread like any other.
+            assert!(gmp_runtime::current().is_none());
+        }
+        ends.store(true, SeqCst);
+        sum
+    });
+    let id = told.recv().unwrap();
+    let mut sent = 0;
+    while !ended.load(SeqCst) {
+        // SAFETY: the thread is not joined yet.
+        assert_eq!(unsafe { libc::pthread_kill(id, libc::SIGURG) }, 0);
+        sent += 1;
+        std::thread::sleep(Duration::from_micros(100));
+    }
+    assert_eq!(thread.join().unwrap(), 60 * 190);
+    // The kernel makes one of two that wait.
+    let seen = SEEN.load(SeqCst);
+    assert!((1..=sent).contains(&seen), "{seen} of {sent}");
+}
+
 #[test]
 fn another_signal_preempts_as_well() {
     const NAME: &str = "another_signal_preempts_as_well";
@@ -164,6 +209,12 @@ fn without_preemption_a_hog_keeps_its_p() {
         }
         let before = rounds.load(SeqCst);
         let begun = Instant::now();
+        // One from outside preempts nobody (go#38531).
+        let sent = if case == "off" { 100 } else { 0 };
+        is_handled(sent, || {
+            // SAFETY: numbers only.
+            assert_eq!(unsafe { libc::raise(libc::SIGURG) }, 0)
+        });
         // Long enough to be preempted; or until it has been.
         while begun.elapsed() < Duration::from_millis(200)
             || case == "on" && rounds.load(SeqCst) == before
@@ -174,6 +225,7 @@ fn without_preemption_a_hog_keeps_its_p() {
         stop.store(true, SeqCst);
         other.join().unwrap();
         assert_eq!(after == before, case == "off", "{case}: {before} {after}");
+        assert_eq!(SEEN.load(SeqCst), sent);
     });
 }
 

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use common::hogs::Hogs;
 use common::{Drops, PROCS, child, child_case, processor_ticks, run, succeed};
 use gmp_runtime::time::{Ticker, Timer, after, after_func};
 use gmp_runtime::{RecvError, TryRecvError, channel, go, select, sleep, yield_now};
@@ -146,6 +147,32 @@ fn stopping_agrees_with_delivery() {
         });
         assert_eq!(stopped + received, ROUNDS);
         assert!(received > 0, "the race was never lost");
+    }
+}
+
+/// Goroutines that stop and reset one timer all the time, beside one that computes: each is preempted in the middle of
+/// that, and nobody waits for ever for the timer that it holds (go#38070).
+#[test]
+fn those_who_reset_all_the_time_are_preempted() {
+    for procs in [1, 2] {
+        let fired = run(procs, || {
+            let fired = Arc::new(AtomicU64::new(0));
+            let counter = Arc::clone(&fired);
+            let timer = after_func(FAR, move || {
+                counter.fetch_add(1, SeqCst);
+            });
+            let hogs = Hogs::new(4);
+            let handles = hogs.start(move |i, round| match (i, round % 3) {
+                (0, _) => drop(std::hint::black_box((0..1000_u64).sum::<u64>())),
+                (_, 0) => drop(timer.stop()),
+                _ => drop(timer.reset(Duration::from_micros(round * 37 % 500))),
+            });
+            // This goroutine sleeps, so that somebody is asked for the P each millisecond.
+            hogs.wait_for_progress(50);
+            hogs.end(handles);
+            fired.load(SeqCst)
+        });
+        assert!(fired > 0, "the timer never fired");
     }
 }
 
