@@ -94,6 +94,11 @@
 // Without the tracer nobody reads what the scheduler notes for it.
 #![cfg_attr(not(feature = "trace"), allow(dead_code))]
 
+#[cfg(not(target_os = "linux"))]
+compile_error!(
+    "gmp-runtime runs on Linux only: it is built on epoll, futexes and signals of single threads"
+);
+
 mod builder;
 mod chan;
 pub mod context;

@@ -133,6 +133,42 @@ fn one_direction_can_end_before_the_other() {
     }
 }
 
+/// Each half is a goroutine's own: both directions are used at once, and dropping the one that writes ends only its own.
+#[test]
+fn halves_of_a_stream() {
+    const LENGTH: usize = 1 << 20;
+    for procs in PROCS {
+        run(procs, || {
+            let (tcp, tcp_peer) = connected();
+            let (unix, unix_peer) = UnixStream::pair().unwrap();
+            let (read, write) = tcp.into_split();
+            let over_tcp = talk(read, write);
+            let (read, write) = unix.into_split();
+            let over_unix = talk(read, write);
+            let (read, write) = tcp_peer.into_split();
+            let peer_of_tcp = talk(read, write);
+            let (read, write) = unix_peer.into_split();
+            let peer_of_unix = talk(read, write);
+            for bytes in [over_tcp, over_unix, peer_of_tcp, peer_of_unix] {
+                assert!(bytes.join().unwrap() == pattern(3, LENGTH));
+            }
+        });
+    }
+    /// Writes and reads to the end at the same time; what was read.
+    fn talk(
+        mut read: impl Read + Send + 'static,
+        mut write: impl Write + Send + 'static,
+    ) -> gmp_runtime::JoinHandle<Vec<u8>> {
+        go(move || {
+            let writer = go(move || write.write_all(&pattern(3, LENGTH)).unwrap());
+            let mut bytes = Vec::new();
+            read.read_to_end(&mut bytes).unwrap();
+            writer.join().unwrap();
+            bytes
+        })
+    }
+}
+
 /// The end comes together with the last bytes, so there is no further event for it.
 #[test]
 fn the_end_is_seen_after_a_short_read() {

@@ -19,16 +19,20 @@ fn deep(bytes: usize) -> u8 {
     }
 }
 
-/// Runs `f` in a process of its own, in which cycles begin by themselves.
-fn in_child(name: &str, f: impl FnOnce() + Send) {
+/// Runs `f` in a process of its own, in which cycles begin by themselves and each prints a line; what that wrote to
+/// standard error, nothing in that process.
+fn in_child(name: &str, f: impl FnOnce() + Send) -> Option<String> {
     if test_child::requested_case().is_none() {
         let output = test_child::run(name, "cycles");
         assert!(output.status.success(), "{output:?}");
         assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"));
-        return;
+        return Some(test_child::stderr(&output));
     }
     // SAFETY: this thread is the only one that knows of the environment.
-    unsafe { std::env::set_var("GMPGC", "100") };
+    unsafe {
+        std::env::set_var("GMPGC", "100");
+        std::env::set_var("GMPDEBUG", "gctrace=1");
+    }
     let runtime = Runtime::builder()
         .procs(1)
         .threads_wake_goroutines(false)
@@ -36,6 +40,7 @@ fn in_child(name: &str, f: impl FnOnce() + Send) {
         .unwrap();
     // SAFETY: the tests keep nothing of a thread across calls that may park.
     unsafe { runtime.run(f) };
+    None
 }
 
 /// Sleeps until `done` says so; false after a long while.
@@ -52,13 +57,22 @@ fn comes_about(mut done: impl FnMut() -> bool) -> bool {
 
 #[test]
 fn a_cycle_begins_when_none_has_for_a_while() {
-    in_child(
+    let said = in_child(
         "gc::tests::a_cycle_begins_when_none_has_for_a_while",
         || {
             assert!(comes_about(|| gc::stats().cycles >= 3));
             assert_eq!(gc::stats().forced, 0);
         },
     );
+    if let Some(said) = said {
+        // As Go says it.
+        let lines: Vec<_> = said.lines().collect();
+        let forced = lines.windows(2).filter(|pair| pair[0] == "GC forced");
+        assert!(
+            forced.filter(|pair| pair[1].starts_with("gc ")).count() >= 2,
+            "{said}"
+        );
+    }
 }
 
 #[test]
