@@ -323,17 +323,22 @@ fn counts(shared: &Shared) -> Vec<u64> {
         .collect()
 }
 
-/// Sleeps until the time is over; how late each wake was.
-fn watch(shared: &Shared, seconds: u64, sleep: fn(Duration)) -> Result<Vec<Duration>, String> {
+/// Sleeps until the time is over; how late each wake was, and for how long a hog made no progress at most.
+fn watch(
+    shared: &Shared,
+    seconds: u64,
+    sleep: fn(Duration),
+) -> Result<(Vec<Duration>, Duration), String> {
     const PAUSE: Duration = Duration::from_millis(1);
     let begun = Instant::now();
-    let mut late = Vec::new();
+    let (mut late, mut longest) = (Vec::new(), Duration::ZERO);
     let mut last = vec![(0, begun); shared.rounds.len()];
     while begun.elapsed() < Duration::from_secs(seconds) {
         let before = Instant::now();
         sleep(PAUSE);
         late.push(before.elapsed().saturating_sub(PAUSE));
         for (i, (count, (seen, since))) in counts(shared).into_iter().zip(&mut last).enumerate() {
+            longest = longest.max(since.elapsed());
             if count != *seen {
                 (*seen, *since) = (count, Instant::now());
             } else if since.elapsed() > PATIENCE {
@@ -342,7 +347,7 @@ fn watch(shared: &Shared, seconds: u64, sleep: fn(Duration)) -> Result<Vec<Durat
         }
     }
     late.sort_unstable();
-    Ok(late)
+    Ok((late, longest))
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -409,13 +414,13 @@ fn main() -> Result<(), Box<dyn Error>> {
             })
         }
     };
-    let late = late.ok_or("a hog panicked")??;
+    let (late, longest) = late.ok_or("a hog panicked")??;
     let rounds = counts(&shared);
     let (least, most) = (rounds.iter().min(), rounds.iter().max());
     let at = |share: usize| late[(late.len() - 1) * share / 100];
     let mean = late.iter().sum::<Duration>() / late.len() as u32;
     println!(
-        "P={procs} hogs={hogs}: {} wakes late by mean {mean:?} p50 {:?} p99 {:?} most {:?}; rounds {} in all, {least:?} to {most:?}",
+        "P={procs} hogs={hogs}: {} wakes late by mean {mean:?} p50 {:?} p99 {:?} most {:?}; rounds {} in all, {least:?} to {most:?}; nobody stood still for longer than {longest:?}",
         late.len(),
         at(50),
         at(99),
