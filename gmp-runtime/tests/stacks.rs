@@ -181,6 +181,47 @@ fn an_overflow_says_which_goroutine_and_ends_the_process() {
     assert_eq!(checked, 5);
 }
 
+/// Goes down to where so little is left of a stack of 64 KiB that no frame of a signal has room, and computes there until
+/// two have come so far.
+#[inline(never)]
+fn compute_at_the_end(came: &AtomicUsize) {
+    const LEFT: usize = 900;
+    let frame = black_box([0_u8; 64]);
+    let here = (&raw const frame).cast::<u8>() as usize;
+    // The guard takes 16 KiB.
+    if here % (64 << 10) > (16 << 10) + LEFT {
+        compute_at_the_end(came);
+        black_box(frame);
+        return;
+    }
+    came.fetch_add(1, Ordering::SeqCst);
+    while came.load(Ordering::SeqCst) < 2 {}
+}
+
+/// A goroutine is preempted where its stack has no room for that: the handler has a stack of its own.
+#[test]
+fn a_goroutine_is_preempted_at_the_end_of_its_stack() {
+    const NAME: &str = "a_goroutine_is_preempted_at_the_end_of_its_stack";
+    if child_case().is_none() {
+        common::succeed(&mut child(NAME, "run"));
+        return;
+    }
+    let runtime = Runtime::builder().procs(1).stack_size(64 << 10).build();
+    // SAFETY: nothing of a thread lives across calls that may park.
+    let came = unsafe {
+        runtime.unwrap().run(|| {
+            let came = Arc::new(AtomicUsize::new(0));
+            let both = [(); 2].map(|()| {
+                let came = Arc::clone(&came);
+                go(move || compute_at_the_end(&came))
+            });
+            both.into_iter().for_each(|one| one.join().unwrap());
+            came.load(Ordering::SeqCst)
+        })
+    };
+    assert_eq!(came, 2);
+}
+
 /// Counts the signals that hit this process.
 static HITS: AtomicUsize = AtomicUsize::new(0);
 
