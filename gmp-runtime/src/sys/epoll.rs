@@ -359,6 +359,35 @@ mod tests {
         });
     }
 
+    /// The kernel may say more of the eventfd than that it can be read (go#72900).
+    #[test]
+    fn an_interruption_with_other_flags_is_one() {
+        let mut checked = 0;
+        for flags in [
+            libc::EPOLLHUP,
+            libc::EPOLLERR | libc::EPOLLHUP,
+            libc::EPOLLOUT,
+        ] {
+            let event = libc::epoll_event {
+                events: flags as u32,
+                u64: INTERRUPT,
+            };
+            let mut events = Events {
+                buffer: [event; EVENTS_AT_ONCE],
+                len: 2,
+                next: 0,
+                interrupted: false,
+            };
+            assert_eq!(
+                (events.tokens().count(), events.next().is_none()),
+                (0, true)
+            );
+            assert!(events.interrupted);
+            checked += 1;
+        }
+        assert_eq!(checked, 3);
+    }
+
     #[test]
     fn a_timeout_is_not_rounded_down() {
         in_both_ways(|epoll| {
