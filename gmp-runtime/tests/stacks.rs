@@ -39,27 +39,27 @@ fn format_in_c() -> libc::c_int {
     unsafe { libc::snprintf(text.as_mut_ptr().cast(), len, c"%.400f".as_ptr(), 1e300_f64) }
 }
 
-/// Calls into C after it has used so many bytes of the stack that begins at `top`.
+/// Calls `f` where only so many bytes are left of a stack of 64 KiB, whose guard takes 16 KiB; as deep on a larger one.
 #[inline(never)]
-fn call_c_at(top: usize, bytes: usize) -> libc::c_int {
+fn near_the_end(left: usize, f: &dyn Fn()) {
     let frame = black_box([0_u8; 64]);
-    if top - (&raw const frame).cast::<u8>() as usize >= bytes {
-        // SAFETY: writes the bytes given.
-        unsafe { libc::write(2, c"calling\n".as_ptr().cast(), 8) };
-        return format_in_c();
+    let here = (&raw const frame).cast::<u8>() as usize;
+    if here % (64 << 10) <= (16 << 10) + left {
+        f();
+    } else {
+        near_the_end(left, f);
     }
-    let length = call_c_at(top, bytes);
     black_box(frame);
-    length
 }
 
-/// As deep on a stack that has room as on one of 64 KiB, where 1500 bytes are left.
+/// The same call on a stack that has room, and on one of 64 KiB.
 fn overflow_in_c() {
-    const DEEP: usize = (48 << 10) - 2048 - 1500;
     let call = || {
-        let here = 0_u8;
-        let top = (&raw const here) as usize;
-        assert!(call_c_at(top, DEEP) > 400);
+        near_the_end(1500, &|| {
+            // SAFETY: writes the bytes given.
+            unsafe { libc::write(2, c"calling\n".as_ptr().cast(), 8) };
+            assert!(format_in_c() > 400);
+        });
     };
     gmp_runtime::set_max_stack(1 << 20).unwrap();
     go(call).join().unwrap();
@@ -181,23 +181,6 @@ fn an_overflow_says_which_goroutine_and_ends_the_process() {
     assert_eq!(checked, 5);
 }
 
-/// Goes down to where so little is left of a stack of 64 KiB that no frame of a signal has room, and computes there until
-/// two have come so far.
-#[inline(never)]
-fn compute_at_the_end(came: &AtomicUsize) {
-    const LEFT: usize = 900;
-    let frame = black_box([0_u8; 64]);
-    let here = (&raw const frame).cast::<u8>() as usize;
-    // The guard takes 16 KiB.
-    if here % (64 << 10) > (16 << 10) + LEFT {
-        compute_at_the_end(came);
-        black_box(frame);
-        return;
-    }
-    came.fetch_add(1, Ordering::SeqCst);
-    while came.load(Ordering::SeqCst) < 2 {}
-}
-
 /// A goroutine is preempted where its stack has no room for that: the handler has a stack of its own.
 #[test]
 fn a_goroutine_is_preempted_at_the_end_of_its_stack() {
@@ -213,7 +196,13 @@ fn a_goroutine_is_preempted_at_the_end_of_its_stack() {
             let came = Arc::new(AtomicUsize::new(0));
             let both = [(); 2].map(|()| {
                 let came = Arc::clone(&came);
-                go(move || compute_at_the_end(&came))
+                go(move || {
+                    // No frame of a signal has room there.
+                    near_the_end(900, &|| {
+                        came.fetch_add(1, Ordering::SeqCst);
+                        while came.load(Ordering::SeqCst) < 2 {}
+                    });
+                })
             });
             both.into_iter().for_each(|one| one.join().unwrap());
             came.load(Ordering::SeqCst)
