@@ -166,7 +166,7 @@ pub(crate) fn poll_if_due(m: &M) {
 }
 
 /// How long the monitor leaves the network alone.
-pub(crate) fn monitor_interval(sched: &Sched) -> u64 {
+fn monitor_interval(sched: &Sched) -> u64 {
     if has_waiters(sched) && sched.idle.idle_ps() == 0 {
         MONITOR_INTERVAL_BUSY_NS
     } else {

@@ -21,8 +21,8 @@
 //! 3. *Freezing* is one section under the scheduler's lock, in which all of this is decided: does anything wait
 //!    still, and who gets the P? If the next one in the queue is frozen itself and the P has nothing of its own
 //!    to do, that one's M, directly; else an idle M; else, where there is none, the M that has been frozen
-//!    longest, and the spawner makes an M for the next time; and if nobody is frozen the goroutine runs on. So
-//!    a P never waits for the spawner, which may wait itself: for a lock of `malloc` that a frozen goroutine
+//!    longest, and the spawner makes an M for the next time; and if nobody is frozen the goroutine runs on (one that
+//!    is interrupted, below, does at once). So a P never waits for the spawner, which may wait itself: for a lock of `malloc` that a frozen goroutine
 //!    holds. Then the goroutine goes to the end of the list of frozen ones, the P to its heir, and the thread
 //!    to sleep. One that was *interrupted*, asked for its P for somebody urgent before its slice was over, comes
 //!    before all others instead, and has the rest of that slice.
@@ -86,6 +86,11 @@ const BETWEEN_REQUESTS_NS: u64 = 1_000_000;
 /// sockets become ready meanwhile.
 const WATCHED_DELAY_NS: u64 = 1_000_000;
 
+/// The same where every P begins a new turn so often, in the mean, that it looks after timers and the network by itself
+/// once a millisecond (each 61st turn): the monitor comes for what may begin then.
+const LIVELY_DELAY_NS: u64 = 4_000_000;
+const LIVELY_TURN_NS: u64 = 16_000;
+
 /// How many goroutines are frozen at most, and keep a thread each; some more where somebody urgent waits. From
 /// then on those that are frozen take turns, and others wait until one of them has ended or waits itself.
 const MOST_FROZEN: u32 = 1000;
@@ -97,6 +102,8 @@ pub(crate) struct Watch {
     ps: Vec<Watched>,
     /// The M to look at next for one that runs without a P.
     next_m: usize,
+    /// When it looked last.
+    looked: u64,
 }
 
 /// What the monitor remembers of one P.
@@ -125,7 +132,11 @@ impl Watched {
 impl Watch {
     pub(crate) fn new() -> Watch {
         let ps = (0..MAX_PROCS).map(|_| Watched::default()).collect();
-        Watch { ps, next_m: 0 }
+        Watch {
+            ps,
+            next_m: 0,
+            looked: 0,
+        }
     }
 }
 
@@ -152,9 +163,14 @@ pub(crate) fn look(sched: &Sched, watch: &mut Watch, now: u64) -> u64 {
     sched.set_timers_late(late);
     // One P is enough for all whom the network woke, and for timers of others.
     let mut urgent = all_busy && (sched.urgent_waits() || late);
-    let anybody = all_busy && (netpoll::has_waiters(sched) || sched.work_waits());
+    let mut anybody = all_busy && (netpoll::has_waiters(sched) || sched.work_waits());
+    let passed = now - std::mem::replace(&mut watch.looked, now);
+    let mut all_lively = true;
     for (p, watched) in sched.procs().zip(&mut watch.ps) {
         let turn = p.tick();
+        let turns = u64::from(turn.wrapping_sub(watched.turn));
+        let lively = turns * LIVELY_TURN_NS >= passed;
+        all_lively &= lively;
         if turn != watched.turn {
             (watched.turn, watched.since) = (turn, now);
             watched.began = p.slice_began(turn, now);
@@ -180,7 +196,7 @@ pub(crate) fn look(sched: &Sched, watch: &mut Watch, now: u64) -> u64 {
                 ask(sched, &p, PreemptReason::Slice, rest);
             }
         }
-        if urgent || due <= now + WATCHED_DELAY_NS {
+        if urgent || !lively && due <= now + WATCHED_DELAY_NS {
             let next = if urgent { may_ask } else { may_ask.max(due) };
             delay = delay.min(next.max(now + URGENT_NS) - now);
         }
@@ -188,9 +204,14 @@ pub(crate) fn look(sched: &Sched, watch: &mut Watch, now: u64) -> u64 {
             let patience = (watched.asked + PATIENCE_NS).saturating_sub(now);
             delay = delay.min(patience.max(URGENT_NS));
         }
-        if anybody || due != u64::MAX {
-            delay = delay.min(WATCHED_DELAY_NS);
-        }
+        anybody |= due != u64::MAX;
+    }
+    if anybody {
+        delay = delay.min(if all_lively {
+            LIVELY_DELAY_NS
+        } else {
+            WATCHED_DELAY_NS
+        });
     }
     implicit::stop_those_that_run(sched, &mut watch.next_m, now);
     if sched.without_p() != 0 {
@@ -351,7 +372,7 @@ fn freeze(m: &M, g: GRef, how: Preemption) {
     }
     let needs_scheduler =
         urgent || !shared.are_enough_frozen() && (own_work || !shared.frozen_is_first());
-    let heir = shared.heir(needs_scheduler);
+    let heir = shared.heir(needs_scheduler, rest.is_some());
     if needs_scheduler && !matches!(heir, Some(Heir::Idle(..))) {
         sched.spawner.spare_was_missing();
     }
@@ -498,10 +519,13 @@ impl Shared {
     }
 
     /// Who is to have the P of a goroutine that is about to be frozen; `needs_scheduler`: there is something that
-    /// only a scheduler finds.
-    fn heir(&mut self, needs_scheduler: bool) -> Option<Heir> {
+    /// only a scheduler finds. One that is `interrupted` gives it to nobody else: who is frozen is not urgent.
+    fn heir(&mut self, needs_scheduler: bool, interrupted: bool) -> Option<Heir> {
         if needs_scheduler && let Some(m) = self.take_idle_m() {
             return Some(Heir::Idle(m, self.idle_m_count));
+        }
+        if interrupted {
+            return None;
         }
         self.take_frozen_m().map(Heir::Frozen)
     }

@@ -234,10 +234,7 @@ pub(crate) fn run(sched: &Sched, schedtrace_ms: Option<u64>, detail: bool) {
         netpoll::poll_from_monitor(sched, now);
         let next_look = preempt::look(sched, &mut watch, now);
         let all_idle = all_are_idle(sched);
-        let mut delay = pace
-            .next(took, all_idle)
-            .min(netpoll::monitor_interval(sched))
-            .min(next_look);
+        let mut delay = pace.next(took, all_idle).min(next_look);
         if let Some(lines) = &mut lines {
             delay = delay.min(lines.print_if_due(sched, now));
         }
