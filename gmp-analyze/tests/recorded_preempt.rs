@@ -379,8 +379,8 @@ fn a_goroutine_that_waits_for_a_lock_of_std_loses_its_p() {
         lockers.into_iter().for_each(|one| one.join().unwrap());
         assert_eq!(*lock.lock().unwrap(), 40);
     });
-    // Each goes on without the runtime, and so has no P to lose again.
-    assert!((1..=5).contains(&told.calls), "{told:?}");
+    // Each goes on without the runtime, and so has no P to lose again, unless a signal stopped it and it was given one.
+    assert!((1..=5 + told.by_signal).contains(&told.calls), "{told:?}");
 }
 
 #[test]

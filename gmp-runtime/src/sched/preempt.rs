@@ -21,11 +21,12 @@
 //! 3. *Freezing* is one section under the scheduler's lock, in which all of this is decided: does anything wait
 //!    still, and who gets the P? If the next one in the queue is frozen itself and the P has nothing of its own
 //!    to do, that one's M, directly; else an idle M; else, where there is none, the M that has been frozen
-//!    longest, and the spawner makes an M for the next time; and if nobody is frozen the goroutine runs on (one that
-//!    is interrupted, below, does at once). So a P never waits for the spawner, which may wait itself: for a lock of `malloc` that a frozen goroutine
+//!    longest, and the spawner makes an M for the next time; and if nobody is frozen the goroutine runs on. So
+//!    a P never waits for the spawner, which may wait itself: for a lock of `malloc` that a frozen goroutine
 //!    holds. Then the goroutine goes to the end of the list of frozen ones, the P to its heir, and the thread
 //!    to sleep. One that was *interrupted*, asked for its P for somebody urgent before its slice was over, comes
-//!    before all others instead, and has the rest of that slice.
+//!    before all others instead, and has the rest of that slice. It gives its P to an idle M only, and runs on
+//!    where there is none.
 //! 4. The list of frozen goroutines and the global queue are one queue in the order of arrival: a frozen one
 //!    knows how many of the others went before it ([`Shared::take_queued`]). An M that takes a frozen goroutine
 //!    out gives its own P to the M that this one is frozen on, and goes to sleep itself ([`hand_p_to_frozen`]).
