@@ -1,5 +1,7 @@
 //! The rows of the comparison: what is measured, how often, and what a right result looks like.
 
+use std::hint::black_box;
+
 use crate::outcome::Outcome;
 
 /// The work that a measured program does `operations` times.
@@ -9,6 +11,12 @@ pub(crate) enum Work {
     Yield,
     /// Goroutines are started and joined, `batch` at a time; one operation is one goroutine.
     Spawn {
+        /// How many goroutines are started before the first of them is joined.
+        batch: u64,
+    },
+    /// The same with goroutines that compute for some 5 µs each: waking a thread for them may cost more than it
+    /// brings.
+    FanOut {
         /// How many goroutines are started before the first of them is joined.
         batch: u64,
     },
@@ -46,6 +54,13 @@ pub(crate) enum Work {
     },
 }
 
+/// Computes for some 5 µs; 1.
+pub(crate) fn compute() -> u64 {
+    const STEPS: u32 = 3600;
+    let step = |x: u64, _| x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+    u64::from(black_box((0..STEPS).fold(black_box(1), step)) != 0)
+}
+
 /// The Fibonacci number `n`.
 pub(crate) fn fib(n: u64) -> u64 {
     (0..n).fold((0, 1), |(a, b), _| (b, a + b)).0
@@ -66,7 +81,7 @@ impl Work {
     pub(crate) fn whole(self, operations: u64, procs: u64) -> u64 {
         let step = match self {
             Work::Yield => Work::yielders(procs),
-            Work::Spawn { batch } => batch,
+            Work::Spawn { batch } | Work::FanOut { batch } => batch,
             Work::Echo { connections } => connections,
             Work::Mutex { goroutines } => goroutines,
             Work::Fib { n } => forks(n),
@@ -78,9 +93,11 @@ impl Work {
     /// The checksum that a complete run of `operations` reaches, and hardly any other run.
     pub(crate) fn expected_checksum(self, operations: u64) -> u64 {
         match self {
-            Work::Yield | Work::Spawn { .. } | Work::Mutex { .. } | Work::Sleep { .. } => {
-                operations
-            }
+            Work::Yield
+            | Work::Spawn { .. }
+            | Work::FanOut { .. }
+            | Work::Mutex { .. }
+            | Work::Sleep { .. } => operations,
             Work::Fib { n } => operations / forks(n) * fib(n),
             // Each number comes back one larger: the sum of 1..=operations.
             Work::PingPong => operations * (operations + 1) / 2,
@@ -194,6 +211,8 @@ pub(crate) const ROWS: &[Row] = &[
     Row { name: "spawn-10k-1p", title: "spawn + run + join, 10 000 at once, one P", work: Work::Spawn { batch: 10_000 }, measure: ELAPSED, procs: 1, operations: 1_000_000 },
     Row { name: "spawn-1m-1p", title: "spawn + run + join, 1 000 000 at once, one P", work: Work::Spawn { batch: 1_000_000 }, measure: ELAPSED, procs: 1, operations: 1_000_000 },
     Row { name: "spawn-64-2p", title: "spawn + run + join, batches of 64, two Ps", work: Work::Spawn { batch: 64 }, measure: ELAPSED, procs: 2, operations: 1_000_000 },
+    Row { name: "fan-out-1p", title: "goroutines of 5 µs, batches of 64, one P", work: Work::FanOut { batch: 64 }, measure: ELAPSED, procs: 1, operations: 64_000 },
+    Row { name: "fan-out-2p", title: "goroutines of 5 µs, batches of 64, two Ps", work: Work::FanOut { batch: 64 }, measure: ELAPSED, procs: 2, operations: 64_000 },
     Row { name: "pingpong-1p", title: "unbuffered channel round trip, one P", work: Work::PingPong, measure: ELAPSED, procs: 1, operations: 1_000_000 },
     Row { name: "pingpong-2p", title: "unbuffered channel round trip, two Ps", work: Work::PingPong, measure: ELAPSED, procs: 2, operations: 500_000 },
     Row { name: "buffered-1p", title: "channel with room for 128, an item, one P", work: Work::Buffered { capacity: 128 }, measure: ELAPSED, procs: 1, operations: 4_000_000 },
@@ -264,6 +283,7 @@ mod tests {
         assert_eq!(Work::PingPong.expected_checksum(n), answers);
         let items: u64 = (0..n).sum();
         assert_eq!(Work::Buffered { capacity: 1 }.expected_checksum(n), items);
+        assert_eq!(compute(), 1);
         assert_eq!((fib(10), forks(10)), (55, 88));
         assert_eq!(Work::Fib { n: 10 }.expected_checksum(2 * 88), 2 * 55);
     }

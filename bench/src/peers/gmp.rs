@@ -16,7 +16,7 @@ use gmp_trace::anomaly::Severity;
 
 use super::{MESSAGE, number};
 use crate::outcome::Outcome;
-use crate::rows::{Work, forks};
+use crate::rows::{Work, compute, forks};
 
 /// Runs `work` on `procs` Ps, from the main goroutine.
 pub(super) fn run(work: Work, procs: u64, operations: u64) -> Result<Outcome, String> {
@@ -27,7 +27,8 @@ pub(super) fn run(work: Work, procs: u64, operations: u64) -> Result<Outcome, St
         .map_err(|error| format!("the runtime does not start: {error}"))?;
     let program = move || match work {
         Work::Yield => yields(Work::yielders(procs as u64), operations),
-        Work::Spawn { batch } => spawns(batch, operations),
+        Work::Spawn { batch } => spawns(batch, operations, || 1),
+        Work::FanOut { batch } => spawns(batch, operations, compute),
         Work::PingPong => pingpong(operations),
         Work::Buffered { capacity } => buffered(capacity, operations),
         Work::Select => selects(operations),
@@ -111,12 +112,12 @@ fn yields(yielders: u64, operations: u64) -> Outcome {
     Outcome::since(started, operations, checksum)
 }
 
-fn spawns(batch: u64, operations: u64) -> Outcome {
+fn spawns(batch: u64, operations: u64, work: impl Fn() -> u64 + Copy + Send + 'static) -> Outcome {
     let started = Instant::now();
     let mut checksum = 0;
     let mut handles = Vec::new();
     for _ in 0..operations / batch {
-        handles.extend((0..batch).map(|_| go(|| 1)));
+        handles.extend((0..batch).map(|_| go(work)));
         checksum += sum(handles.drain(..));
     }
     Outcome::since(started, operations, checksum)

@@ -33,6 +33,7 @@ impl Toolchain {
         let (name, detail) = match row.work {
             Work::Yield => ("yield", Work::yielders(row.procs)),
             Work::Spawn { batch } => ("spawn", batch),
+            Work::FanOut { batch } => ("fanout", batch),
             Work::PingPong => ("pingpong", 0),
             Work::Buffered { capacity } => ("bufchan", capacity),
             Work::Select => ("select", 0),

@@ -8,7 +8,7 @@ use ::may::sync::mpsc;
 
 use crate::outcome::Outcome;
 use crate::peers::NO_PROGRAM;
-use crate::rows::Work;
+use crate::rows::{Work, compute};
 
 /// Runs `work` on `procs` workers, from a coroutine of its own.
 pub(super) fn run(work: Work, procs: u64, operations: u64) -> Result<Outcome, String> {
@@ -16,7 +16,8 @@ pub(super) fn run(work: Work, procs: u64, operations: u64) -> Result<Outcome, St
     ::may::config().set_workers(workers);
     let whole = go!(move || match work {
         Work::Yield => Ok(yields(Work::yielders(procs), operations)),
-        Work::Spawn { batch } => Ok(spawns(batch, operations)),
+        Work::Spawn { batch } => Ok(spawns(batch, operations, || 1)),
+        Work::FanOut { batch } => Ok(spawns(batch, operations, compute)),
         Work::PingPong => Ok(pingpong(operations)),
         Work::Buffered { .. } => Ok(unbounded(operations)),
         _ => Err(NO_PROGRAM.to_owned()),
@@ -55,12 +56,12 @@ fn yields(yielders: u64, operations: u64) -> Outcome {
     Outcome::since(started, operations, sum(handles))
 }
 
-fn spawns(batch: u64, operations: u64) -> Outcome {
+fn spawns(batch: u64, operations: u64, work: impl Fn() -> u64 + Copy + Send + 'static) -> Outcome {
     let started = Instant::now();
     let mut checksum = 0;
     let mut handles = Vec::new();
     for _ in 0..operations / batch {
-        handles.extend((0..batch).map(|_| go!(|| 1)));
+        handles.extend((0..batch).map(|_| go!(work)));
         checksum += sum(handles.drain(..));
     }
     Outcome::since(started, operations, checksum)

@@ -11,7 +11,7 @@ use ::tokio::task::{self, JoinHandle};
 use super::{MESSAGE, number};
 use crate::outcome::Outcome;
 use crate::peers::NO_PROGRAM;
-use crate::rows::Work;
+use crate::rows::{Work, compute};
 
 /// Which of tokio's schedulers runs the work.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +33,8 @@ pub(super) fn run(
     let whole = runtime.spawn(async move {
         Some(match work {
             Work::Yield => yields(Work::yielders(procs), operations).await,
-            Work::Spawn { batch } => spawns(batch, operations).await,
+            Work::Spawn { batch } => spawns(batch, operations, || 1).await,
+            Work::FanOut { batch } => spawns(batch, operations, compute).await,
             Work::PingPong => pingpong(operations).await,
             Work::Buffered { capacity } => buffered(capacity, operations).await,
             Work::Echo { connections } => echo(connections, operations).await,
@@ -87,12 +88,16 @@ async fn yields(yielders: u64, operations: u64) -> Outcome {
     Outcome::since(started, operations, checksum)
 }
 
-async fn spawns(batch: u64, operations: u64) -> Outcome {
+async fn spawns(
+    batch: u64,
+    operations: u64,
+    work: impl Fn() -> u64 + Copy + Send + 'static,
+) -> Outcome {
     let started = Instant::now();
     let mut checksum = 0;
     let mut handles = Vec::new();
     for _ in 0..operations / batch {
-        handles.extend((0..batch).map(|_| task::spawn(async { 1 })));
+        handles.extend((0..batch).map(|_| task::spawn(async move { work() })));
         checksum += sum(handles.drain(..)).await;
     }
     Outcome::since(started, operations, checksum)
