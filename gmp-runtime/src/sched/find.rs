@@ -269,6 +269,7 @@ fn search(m: &M) -> Option<Choice> {
             match steal::steal_work(m, &p) {
                 steal::Outcome::Stolen(g, found) => return Some(Choice::new(g, found)),
                 steal::Outcome::TimersRan => continue,
+                steal::Outcome::Nothing if steal::look_on(m, &p) => continue,
                 steal::Outcome::Nothing => {}
             }
         }

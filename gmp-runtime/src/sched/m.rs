@@ -57,6 +57,8 @@ pub(crate) struct M {
     pub(crate) id: u64,
     /// Whether it looks for work that it does not know of. This M's; whoever wakes it sets it before.
     pub(crate) spinning: ShownFlag,
+    /// Whether it has stolen goroutines since it last waited for some. This M's.
+    pub(crate) has_stolen: Cell<bool>,
     /// While it is in a system call, the P that it entered it with, which may be somebody else's by now. This
     /// M's.
     call_p: Cell<Option<PRef>>,
@@ -106,6 +108,7 @@ impl M {
             post: Cell::new(PostSwitch::Nothing),
             context: Context::new(),
             spinning: ShownFlag::new(false),
+            has_stolen: Cell::new(false),
             call_p: Cell::new(None),
             locked: AtomicPtr::new(std::ptr::null_mut()),
             must_end: Cell::new(false),

@@ -15,6 +15,10 @@ const STEAL_ROUNDS: u32 = 4;
 /// switched to (Go's `runqgrab`).
 const RUNNEXT_GRACE_NS: u64 = 3_000;
 
+/// For how long an M that stole its last work looks on before it sleeps: about what its waker would pay for it. Whoever
+/// makes goroutines that run no longer than a wake takes would else wake it for each of them (go#54622).
+const LOOK_ON_NS: u64 = 10_000;
+
 /// What came of it.
 #[derive(Debug)]
 pub(crate) enum Outcome {
@@ -48,6 +52,7 @@ pub(crate) fn steal_work(m: &M, p: &P) -> Outcome {
             }
             if let Some(stolen) = victim.runq.steal_into(p.queue()) {
                 m.tracer.steal(m, &victim, stolen.count, StealFrom::Ring);
+                m.has_stolen.set(true);
                 return Outcome::Stolen(GRef::from_non_null(stolen.goroutine), Found::Stolen);
             }
             let hurried = p.perturbs(4);
@@ -59,6 +64,7 @@ pub(crate) fn steal_work(m: &M, p: &P) -> Outcome {
                 }
                 if victim.runq.steal_next(next) {
                     m.tracer.steal(m, &victim, 1, StealFrom::Runnext);
+                    m.has_stolen.set(true);
                     return Outcome::Stolen(GRef::from_non_null(next), Found::StolenRunnext);
                 }
             }
@@ -69,6 +75,24 @@ pub(crate) fn steal_work(m: &M, p: &P) -> Outcome {
     }
     m.tracer.steal_failed(m, attempts);
     Outcome::Nothing
+}
+
+/// Waits for work, for [`LOOK_ON_NS`] at most, if `m` has stolen some since it last did so; whether there may be some.
+pub(crate) fn look_on(m: &M, p: &P) -> bool {
+    let sched = m.sched;
+    if !m.has_stolen.replace(false) {
+        return false;
+    }
+    let until = monotonic_ns() + LOOK_ON_NS;
+    loop {
+        if sched.work_waits() || sched.world.is_to_stop() || p.wants_attention() {
+            return true;
+        }
+        if monotonic_ns() >= until {
+            return false;
+        }
+        hint::spin_loop();
+    }
 }
 
 /// Lets `ns` nanoseconds pass. Sleeping would take longer: the kernel rounds by 50 µs.
